@@ -1,0 +1,1 @@
+"""The Apache Iceberg table format: values and pure functions, no I/O."""

@@ -1,0 +1,76 @@
+"""What a table's history is made of: snapshots, the refs that name them, and the logs."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from lakeplane.model.records import Int, Long, Record, Strings
+
+MAIN: Final = "main"
+"""The branch that readers see when they name none."""
+
+
+class Snapshot(Record, frozen=True, kw_only=True):
+    """The state of a table after one commit."""
+
+    snapshot_id: Long
+    parent_snapshot_id: Long | None = None
+    sequence_number: Long = 0
+    timestamp_ms: Long
+    manifest_list: str | None = None
+    manifests: tuple[str, ...] | None = None
+    summary: Strings | None = None
+    schema_id: Int | None = None
+    first_row_id: Long | None = None
+    added_rows: Long | None = None
+    key_id: str | None = None
+
+    @property
+    def operation(self) -> str | None:
+        """What the commit did: append, replace, overwrite or delete; None in old v1 snapshots."""
+        return None if self.summary is None else self.summary.get("operation")
+
+
+class Ref(Record, frozen=True, kw_only=True):
+    """A named snapshot: a branch, which moves, or a tag, which stays."""
+
+    snapshot_id: Long
+    type: Literal["branch", "tag"]
+    min_snapshots_to_keep: Int | None = None
+    max_snapshot_age_ms: Long | None = None
+    max_ref_age_ms: Long | None = None
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether commits can move the ref."""
+        return self.type == "branch"
+
+
+class SnapshotLogEntry(Record, frozen=True, kw_only=True):
+    """When a snapshot became the current one."""
+
+    timestamp_ms: Long
+    snapshot_id: Long
+
+
+class MetadataLogEntry(Record, frozen=True, kw_only=True):
+    """When a metadata file, by now replaced, was the table."""
+
+    timestamp_ms: Long
+    metadata_file: str
+
+
+def ref_problem(name: str, ref: Ref) -> str | None:
+    """Why a ref cannot be; None when it can."""
+    if not name:
+        return "a ref needs a name"
+    if name == MAIN and not ref.is_branch:
+        return "main must be a branch"
+    if name == MAIN and ref.max_ref_age_ms is not None:
+        return "main never expires, it cannot have max-ref-age-ms"
+    if not ref.is_branch and (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms) != (None, None):
+        return "a tag keeps one snapshot, it cannot have snapshot retention"
+    limits = (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms, ref.max_ref_age_ms)
+    if any(limit is not None and limit <= 0 for limit in limits):
+        return "retention limits must be positive"
+    return None

@@ -1,0 +1,1 @@
+"""What both table formats are made of: values and pure functions, no I/O."""

@@ -1,0 +1,185 @@
+"""Schemas and types as the JSON of Appendix C, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakeplane.errors import InvalidInput, InvalidMetadata
+from lakeplane.model import values
+from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
+from lakeplane.model.schema import Schema, check_structure
+from lakeplane.model.types import Field, List, Map, Struct, Type, parse_type
+
+_FIELD_KEYS = frozenset({"id", "name", "required", "type", "doc", "initial-default", "write-default"})
+_SCHEMA_KEYS = frozenset({"type", "schema-id", "identifier-field-ids", "fields"})
+_STRUCT_KEYS = frozenset({"type", "fields"})
+_LIST_KEYS = frozenset({"type", "element-id", "element", "element-required"})
+_MAP_KEYS = frozenset({"type", "key-id", "key", "value-id", "value", "value-required"})
+
+
+_Seen = dict[int, tuple[Any, Field]]
+"""Fields read before, by id: the schemas of one table differ in few of their fields."""
+
+
+def read_schemas(raw: list[object], where: str = "schemas") -> tuple[Schema, ...]:
+    """Read the schemas of one table; fields that they share are read, and kept, once."""
+    seen: _Seen = {}
+    return tuple([read_schema(each, f"{where}[{position}]", seen) for position, each in enumerate(raw)])
+
+
+def read_schema(raw: object, where: str = "schema", seen: _Seen | None = None) -> Schema:
+    """Read a schema object and check that it can be used."""
+    document = _object(raw, where)
+    kind = document.get("type", "struct")  # some v1 writers left it out
+    if kind != "struct":
+        raise InvalidMetadata(f"a schema must be of type struct, not {kind!r}", field=where)
+    identifiers = document.get("identifier-field-ids") or ()
+    if not isinstance(identifiers, list | tuple) or any(type(each) is not int for each in identifiers):
+        raise InvalidMetadata("expected a list of field ids", field=f"{where}.identifier-field-ids")
+    schema_id = document.get("schema-id", 0)
+    if type(schema_id) is not int:
+        raise InvalidMetadata(f"expected an integer, got {schema_id!r}", field=f"{where}.schema-id")
+    fields = _read_fields(document, where, {} if seen is None else seen)
+    schema = Schema(fields, schema_id, tuple(identifiers), _unknown(document, _SCHEMA_KEYS))
+    check_structure(schema)
+    return schema
+
+
+def read_type(raw: object, where: str = "type") -> Type:
+    """Read a type: a type string, or the object of a nested type."""
+    if isinstance(raw, str):
+        try:
+            return parse_type(raw)
+        except InvalidInput as error:
+            raise InvalidMetadata(error.problem, field=where, hint=error.hint) from None
+    document = _object(raw, where)
+    match document.get("type"):
+        case "struct":
+            return Struct(_read_fields(document, where, {}), _unknown(document, _STRUCT_KEYS))
+        case "list":
+            return List(
+                _get(document, "element-id", int, where),
+                read_type(document.get("element"), f"{where}.element"),
+                _get(document, "element-required", bool, where),
+                _unknown(document, _LIST_KEYS),
+            )
+        case "map":
+            return Map(
+                _get(document, "key-id", int, where),
+                read_type(document.get("key"), f"{where}.key"),
+                _get(document, "value-id", int, where),
+                read_type(document.get("value"), f"{where}.value"),
+                _get(document, "value-required", bool, where),
+                _unknown(document, _MAP_KEYS),
+            )
+        case other:
+            raise InvalidMetadata(f"unknown type {other!r}", field=where)
+
+
+def write_schema(schema: Schema, *, with_id: bool = True) -> dict[str, Any]:
+    """Write a schema object."""
+    document: dict[str, Any] = {"type": "struct"}
+    if with_id:
+        document["schema-id"] = schema.schema_id
+    if schema.identifier_field_ids:
+        document["identifier-field-ids"] = list(schema.identifier_field_ids)
+    document["fields"] = [_write_field(field) for field in schema.fields]
+    return {**document, **thaw(schema.unknown)}
+
+
+def write_type(type_: Type) -> Any:
+    """Write a type: a string, or an object for nested types."""
+    match type_:
+        case Struct():
+            fields = [_write_field(field) for field in type_.fields]
+            return {"type": "struct", "fields": fields, **thaw(type_.unknown)}
+        case List():
+            return {
+                "type": "list",
+                "element-id": type_.element_id,
+                "element": write_type(type_.element),
+                "element-required": type_.element_required,
+                **thaw(type_.unknown),
+            }
+        case Map():
+            return {
+                "type": "map",
+                "key-id": type_.key_id,
+                "key": write_type(type_.key),
+                "value-id": type_.value_id,
+                "value": write_type(type_.value),
+                "value-required": type_.value_required,
+                **thaw(type_.unknown),
+            }
+        case _:
+            return str(type_)
+
+
+def _read_fields(document: dict[str, Any], where: str, seen: _Seen) -> tuple[Field, ...]:
+    raw = document.get("fields")
+    if not isinstance(raw, list | tuple):
+        raise InvalidMetadata("expected a list of fields", field=f"{where}.fields")
+    fields = []
+    for position, each in enumerate(raw):
+        field_id = each.get("id") if isinstance(each, dict) else None
+        known = seen.get(field_id) if type(field_id) is int else None
+        if known is None or known[0] != each:
+            known = each, _read_field(each, f"{where}.fields[{position}]")
+            seen[known[1].id] = known
+        fields.append(known[1])
+    return tuple(fields)
+
+
+def _read_field(raw: object, place: str) -> Field:
+    document = _object(raw, place)
+    doc = document.get("doc")
+    if doc is not None and type(doc) is not str:
+        raise InvalidMetadata(f"expected a string, got {doc!r:.80}", field=f"{place}.doc")
+    type_ = read_type(document.get("type"), f"{place}.type")
+    return Field(
+        _get(document, "id", int, place),
+        _get(document, "name", str, place),
+        type_,
+        _get(document, "required", bool, place),
+        doc,
+        values.from_json(type_, document.get("initial-default"), f"{place}.initial-default"),
+        values.from_json(type_, document.get("write-default"), f"{place}.write-default"),
+        _unknown(document, _FIELD_KEYS),
+    )
+
+
+def _write_field(field: Field) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": field.id,
+        "name": field.name,
+        "required": field.required,
+        "type": write_type(field.type),
+    }
+    if field.doc is not None:
+        document["doc"] = field.doc
+    if field.initial_default is not None:
+        document["initial-default"] = values.to_json(field.type, field.initial_default)
+    if field.write_default is not None:
+        document["write-default"] = values.to_json(field.type, field.write_default)
+    return {**document, **thaw(field.unknown)} if field.unknown else document
+
+
+def _object(raw: object, where: str) -> dict[str, Any]:
+    if isinstance(raw, dict):
+        return raw
+    raise InvalidMetadata(f"expected an object, got {raw!r:.80}", field=where)
+
+
+def _get(document: dict[str, Any], key: str, kind: type, where: str) -> Any:
+    value = document.get(key)
+    if type(value) is not kind:
+        problem = f"{key} is missing" if value is None else f"expected {kind.__name__}, got {value!r:.80}"
+        raise InvalidMetadata(problem, field=f"{where}.{key}")
+    return value
+
+
+def _unknown(document: dict[str, Any], known: frozenset[str]) -> FrozenDict[str, Any]:
+    if known.issuperset(document):
+        return EMPTY
+    rest: FrozenDict[str, Any] = freeze({key: document[key] for key in document if key not in known})
+    return rest
