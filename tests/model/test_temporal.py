@@ -120,7 +120,16 @@ def test_shorter_times_are_read(text: str, micros: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "2017-1-01", "2017-13-01", "2017-00-10", "2017-02-29", "1900-02-29", "2017-04-31", "2017-01-00"),
+        *(
+            "",
+            "2017-1-01",
+            "2017-13-01",
+            "2017-00-10",
+            "2017-02-29",
+            "1900-02-29",
+            "2017-04-31",
+            "2017-01-00",
+        ),
         *("17-01-01", "12345-01-01", "+2017-01-01", "-0000-01-01", "2017-01-01 ", "2017-01-01T00:00:00"),
         *("٢٠١٧-01-01", "2017-01-1_", "2017-01-01\n", "+1234567890-01-01"),
     ],
@@ -159,7 +168,9 @@ def test_what_is_no_timestamp_is_refused(text: str, nanos: bool, zoned: bool, re
 
 
 @given(
-    st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1)), st.integers(-17 * 60, 17 * 60), st.booleans()
+    st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1)),
+    st.integers(-17 * 60, 17 * 60),
+    st.booleans(),
 )
 def test_other_offsets_are_converted_for_users(moment: dt.datetime, minutes: int, nanos: bool) -> None:
     aware = moment.replace(tzinfo=dt.timezone(dt.timedelta(minutes=minutes)))

@@ -16,14 +16,17 @@ from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import FORMAT_VERSIONS, ROW_LINEAGE_VERSION, TableMetadata, check_invariants
 from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry, ref_problem
 from lakeplane.model.frozen import EMPTY, FrozenDict
+from lakeplane.model.location import parse_location
 from lakeplane.model.partitioning import (
     FIRST_PARTITION_FIELD_ID,
     PartitionField,
     PartitionSpec,
+    check_source,
     check_spec,
 )
 from lakeplane.model.schema import Schema, check_compatible
 from lakeplane.model.sorting import SortOrder, check_order
+from lakeplane.model.transforms import Transform, UnknownTransform, Void
 
 DEFAULT_FORMAT_VERSION: Final = 2
 DEFAULT_PREVIOUS_VERSIONS: Final = 100
@@ -95,6 +98,7 @@ def apply(
     if not draft.added_snapshots:
         draft.set(last_updated_ms=now_ms)
     _require_complete(draft.table)
+    _check_writable(draft)
     check_invariants(draft.table)
     return draft.table
 
@@ -149,7 +153,7 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
             kept = {key: value for key, value in draft.table.properties.items() if key not in removed}
             draft.set(properties=FrozenDict(kept))
         case u.SetLocation(location):
-            draft.set(location=location)
+            draft.set(location=str(parse_location(location)))
         case u.SetStatistics(statistics) | u.SetPartitionStatistics(statistics):
             _set_statistics(draft, update, statistics)
         case u.RemoveStatistics(snapshot_id):
@@ -299,6 +303,10 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
         raise InvalidChange("manifest-list is missing", field=place)
     if version > 1 and snapshot.operation is None:
         raise InvalidChange("summary.operation is missing", field=place)
+    if snapshot.schema_id is not None and all(
+        each.schema_id != snapshot.schema_id for each in draft.table.schemas
+    ):
+        raise InvalidChange(f"the table has no schema {snapshot.schema_id}", field=place)
     if version >= ROW_LINEAGE_VERSION:
         _assign_rows(draft, snapshot, place)
     draft.set(last_sequence_number=max(last, snapshot.sequence_number))
@@ -400,3 +408,32 @@ def _require_complete(table: TableMetadata) -> None:
             raise InvalidChange(f"{name} is missing", hint=hint)
     if table.table_uuid is None and table.format_version > 1:
         raise InvalidChange("table-uuid is missing", hint="Assign a uuid together with the upgrade")
+
+
+def _check_writable(draft: _Draft) -> None:
+    """Refuse a change after which nobody could write: the defaults must fit the current schema.
+
+    Only a change of theirs is looked at: a table that others have left in such a state can be read and mended.
+    """
+    table, base = draft.table, draft.base
+    if base is not None and (table.schema, table.partition_spec, table.sort_order) == (
+        base.schema,
+        base.partition_spec,
+        base.sort_order,
+    ):
+        return
+    for field in table.partition_spec.fields:
+        if field.is_known and not isinstance(field.transform, Void):
+            place = f"partition field {field.name!r}"
+            _check_source(table, field.source_id, field.transform, place)
+    for key in table.sort_order.fields:
+        if len(key.source_ids) == 1 and not isinstance(key.transform, UnknownTransform):
+            _check_source(table, key.source_id, key.transform, f"sort order {table.default_sort_order_id}")
+
+
+def _check_source(table: TableMetadata, source_id: int, transform: Transform, place: str) -> None:
+    try:
+        check_source(table.schema, source_id, transform, place)
+    except InvalidInput as error:
+        hint = "Change the default partition spec or sort order first"
+        raise InvalidChange(error.problem, field=place, hint=hint) from None

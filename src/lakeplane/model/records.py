@@ -27,7 +27,7 @@ _UNKNOWN = "(unknown)"  # no field of any spec is called that
 R = TypeVar("R", bound="Record")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", repr_omit_defaults=True):
     """A JSON object with kebab-case names; ``None`` stands for an absent field."""
 
     unknown: FrozenDict[str, Any] = msgspec.field(default=EMPTY, name=_UNKNOWN)

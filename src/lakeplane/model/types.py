@@ -21,6 +21,7 @@ MAX_FIELD_ID: Final = 2**31 - 1 - 200
 """Ids above this one belong to the metadata columns."""
 
 MAX_DECIMAL_PRECISION: Final = 38
+MAX_FIXED_LENGTH: Final = 2**31 - 1
 DEFAULT_CRS: Final = "OGC:CRS84"
 DEFAULT_EDGE_ALGORITHM: Final = "spherical"
 EDGE_ALGORITHMS: Final = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -92,8 +93,8 @@ class Fixed(msgspec.Struct, frozen=True):
     length: int
 
     def __post_init__(self) -> None:
-        if self.length < 0:
-            problem = f"the length of a fixed type cannot be negative: {self.length}"
+        if not 0 <= self.length <= MAX_FIXED_LENGTH:
+            problem = f"the length of a fixed type must be 0 to {MAX_FIXED_LENGTH}, not {self.length}"
             raise InvalidInput(problem)
 
     def __str__(self) -> str:
@@ -265,10 +266,10 @@ def defaults_to_null_only(type_: Type) -> bool:
 
 
 _PLAIN: Final = {member.value: member for member in Primitive}
-_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
-_FIXED: Final = re.compile(r"fixed\s*\[\s*(\d+)\s*\]")
-_GEOMETRY: Final = re.compile(r"geometry\s*(?:\(\s*([^,)]*?)\s*\))?")
-_GEOGRAPHY: Final = re.compile(r"geography\s*(?:\(\s*([^,)]*?)\s*(?:,\s*(\w*)\s*)?\))?")
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)")
+_FIXED: Final = re.compile(r"fixed\s*\[\s*([0-9]{1,10})\s*\]")
+_GEOMETRY: Final = re.compile(r"geometry\s*(?:\(([^,)]*)\))?")
+_GEOGRAPHY: Final = re.compile(r"geography\s*(?:\(([^,)]*)(?:,([^,)]*))?\))?")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -278,22 +279,25 @@ def parse_type(text: str) -> Type:
     # CRS names are case-sensitive, the names of types are not.
     if plain := _PLAIN.get(compact.lower()):
         return plain
-    name, bracket, rest = re.sub(r"^\w+", lambda word: word[0].lower(), compact).partition("(")
-    compact = name + bracket + rest
+    compact = re.sub(r"^\w+", lambda word: word[0].lower(), compact)
     if found := _DECIMAL.fullmatch(compact):
         return Decimal(int(found[1]), int(found[2]))
     if found := _FIXED.fullmatch(compact):
         return Fixed(int(found[1]))
     if found := _GEOMETRY.fullmatch(compact):
-        return Geometry(found[1] or DEFAULT_CRS)
+        return Geometry() if found[1] is None else Geometry(found[1].strip())
     if found := _GEOGRAPHY.fullmatch(compact):
-        return Geography(found[1] or DEFAULT_CRS, (found[2] or DEFAULT_EDGE_ALGORITHM).lower())
+        crs, algorithm = found.groups()
+        return Geography(
+            DEFAULT_CRS if crs is None else crs.strip(),
+            DEFAULT_EDGE_ALGORITHM if algorithm is None else algorithm.strip().lower(),
+        )
     problem = f"unknown type {text!r}"
     raise InvalidInput(problem, hint=f"Known types: {', '.join(_PLAIN)}, decimal(P, S), fixed[L], ...")
 
 
 def _check_crs(crs: str) -> None:
-    if not crs.strip() or crs.lstrip().startswith("{"):
+    if not crs or crs != crs.strip() or crs.startswith("{"):
         problem = f"not a coordinate reference system: {crs!r}"
         raise InvalidInput(problem, hint="Name it, as in EPSG:4326 or projjson:<table property>")
     if any(mark in crs for mark in "(),"):

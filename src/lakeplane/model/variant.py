@@ -119,7 +119,8 @@ def bounds_to_bytes(bounds: Mapping[str, tuple[str, Any]]) -> bytes:
     given: Mapping[Any, Any] = bounds  # the types are a promise that callers may break
     arity = len(VariantValue._fields)
     if not all(
-        isinstance(path, str) and isinstance(pair, tuple) and len(pair) == arity for path, pair in given.items()
+        isinstance(path, str) and isinstance(pair, tuple) and len(pair) == arity
+        for path, pair in given.items()
     ):
         problem = "bounds of a variant are pairs of kind and value, by path"
         raise InvalidInput(problem)
