@@ -24,7 +24,7 @@ _COLLAPSING: Final = frozenset({"file", "hdfs"})
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _ENCODED_TRICK: Final = re.compile(r"(?:\.|%2e)+|.*%00.*", re.IGNORECASE | re.DOTALL)
-_NUMERIC_HOST: Final = re.compile(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+))*", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,16}", re.IGNORECASE)
 _MAX_LENGTH: Final = 8192
 
 
@@ -63,8 +63,8 @@ class Location(msgspec.Struct, frozen=True, eq=False):
         """The place around this one."""
         if not self.segments:
             raise InvalidLocation("the root of a store has no parent", source=self.text)
-        head = self.text.rstrip("/")
-        return parse_location(head[: len(head) - len(self.name)].rstrip("/") or "/")
+        head = self.text.rstrip("/").removesuffix(self.name)
+        return parse_location(head.rstrip("/") if self.authority or len(self.segments) > 1 else head)
 
     def contains(self, other: Location) -> bool:
         """Whether another place is this one or below it, by whole segments."""
@@ -76,15 +76,17 @@ def parse_location(text: str) -> Location:
     """Read a path or URI; refuse what could point somewhere else than it seems."""
     if not text or len(text) > _MAX_LENGTH:
         raise InvalidLocation("a location must have 1 to 8192 characters", source=text[:80])
-    if text != text.strip() or any(map(_hides, text)):
+    shows = text.isascii() and text.isprintable()
+    if text != text.strip() or (not shows and any(map(_hides, text))):
         raise InvalidLocation("blanks around it, or characters that do not show", source=ascii(text))
     if "\\" in text:
         raise InvalidLocation("a backslash is not a separator", source=text, hint="Use '/'")
     found = _SCHEME.fullmatch(text)
     scheme = found[1].lower() if found else "file"
     rest = found[2] if found else text
-    if found and not rest.startswith("/"):
-        raise InvalidLocation("not a hierarchical URI", source=text, hint="Write scheme://store/path")
+    if not rest.startswith("/"):
+        hint = "Write scheme://store/path, or a path from the root"
+        raise InvalidLocation("not an absolute location", source=text, hint=hint)
     authority, path = _split(rest)
     _check_authority(authority, text)
     if scheme == "file":
@@ -118,15 +120,33 @@ def _check_authority(authority: str, text: str) -> None:
             "a location must not carry a password", source=f"...@{host}", hint="Give credentials as options"
         )
     name = re.sub(r":\d+$", "", host).strip("[]")
-    if re.search(r"[%\s?#]", authority):
-        raise InvalidLocation("not a store's name", source=text)
-    try:
-        forbidden = ipaddress.ip_address(name).is_link_local
-    except ValueError:
-        # 2852039166 and 0xa9fea9fe are spellings of 169.254.169.254 that some resolvers accept.
-        forbidden = bool(_NUMERIC_HOST.fullmatch(name)) and "." not in name and len(name) > 7
-    if forbidden:
+    # Resolvers turn full-width digits and dots into plain ones.
+    if re.search(r"[%\s?#]", authority) or not authority.isascii():
+        raise InvalidLocation("not a store's name", source=f"...@{host}" if at else text)
+    address = _address(name)
+    if address is not None and address.is_link_local:
         raise InvalidLocation("link-local addresses hold no tables", source=text)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is: in every spelling that resolvers accept, 0xa9fea9fe is 169.254.169.254."""
+    try:
+        found = ipaddress.IPv6Address(host)
+    except ValueError:
+        return _address_of_numbers(host.removesuffix(".").split("."))
+    return found.ipv4_mapped or found.sixtofour or found
+
+
+def _address_of_numbers(parts: list[str]) -> ipaddress.IPv4Address | None:
+    """An address of one to four numbers, decimal, octal or hexadecimal; the last one fills what is left."""
+    if len(parts) > 4 or not all(map(_NUMBER.fullmatch, parts)):  # noqa: PLR2004
+        return None
+    try:
+        *head, last = (int(part, 8 if re.match("0[0-9]", part) else 0) for part in parts)
+        value = int.from_bytes(bytes(head), "big") << 8 * (4 - len(head)) | last
+        return ipaddress.IPv4Address(value) if last < 1 << 8 * (4 - len(head)) else None
+    except ValueError:  # an octal 9, or a number over 255 at the front
+        return None
 
 
 def _local(authority: str, text: str) -> str:
@@ -137,6 +157,6 @@ def _local(authority: str, text: str) -> str:
 
 def _check_segment(segment: str, text: str) -> None:
     # A look-alike such as U+2024 (one dot leader) becomes a real dot in stores that normalise names.
-    plain = unicodedata.normalize("NFKC", segment)
+    plain = segment if segment.isascii() else unicodedata.normalize("NFKC", segment)
     if _ENCODED_TRICK.fullmatch(plain) or ("/" in plain) or ("\\" in plain):
         raise InvalidLocation("'.' and '..', also encoded, are refused in a path", source=text)

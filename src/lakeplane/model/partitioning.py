@@ -177,9 +177,8 @@ def _read_field(raw: object, where: str, position: int) -> PartitionField:
 
 def read_rule(raw: dict[str, Any], where: str) -> tuple[tuple[int, ...], Transform]:
     """Read what partition and sort fields share: the source columns and the transform."""
-    sources = (
-        raw["source-ids"] if raw.get("source-id") is None and "source-ids" in raw else [raw.get("source-id")]
-    )
+    # With both, the list tells the whole: the first of two columns alone would give wrong values.
+    sources = raw.get("source-ids") or [raw.get("source-id")]
     if not isinstance(sources, list | tuple) or not sources or any(type(each) is not int for each in sources):
         raise InvalidMetadata("source-id must be an integer (or source-ids a list of them)", field=where)
     transform = raw.get("transform")

@@ -237,13 +237,18 @@ def check_compatible(schema: Schema, format_version: int) -> None:
 def _check_names(schema: Schema) -> None:
     for parent in (None, *(f for f in walk(schema.fields) if isinstance(f.type, Struct))):
         siblings = schema.fields if parent is None else children(parent.type)
-        names = [field.name for field in siblings]
         place = "schema" if parent is None else schema.name_of(parent.id)
-        for name in names:
+        names: set[str] = set()
+        for name in (field.name for field in siblings):
             if not name:
                 raise InvalidInput("a column needs a name", field=place)
-            if names.count(name) > 1:
+            if name in names:
                 raise InvalidInput(f"two columns are called {name!r}", field=place)
+            names.add(name)
+    for field in schema.all_fields:
+        # Other implementations cannot open a table with a column a.b next to a field b of a.
+        if schema.find_or_none(name := schema.name_of(field.id)) is None:
+            raise InvalidInput(f"two columns have the full name {name!r}", field=name)
 
 
 def _check_defaults(field: Field, place: str, format_version: int) -> None:

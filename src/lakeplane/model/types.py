@@ -292,7 +292,7 @@ def parse_type(text: str) -> Type:
             DEFAULT_CRS if crs is None else crs.strip(),
             DEFAULT_EDGE_ALGORITHM if algorithm is None else algorithm.strip().lower(),
         )
-    problem = f"unknown type {text!r}"
+    problem = f"unknown type {text!r:.80}"
     raise InvalidInput(problem, hint=f"Known types: {', '.join(_PLAIN)}, decimal(P, S), fixed[L], ...")
 
 

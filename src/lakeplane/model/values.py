@@ -511,7 +511,7 @@ def _coerce(type_: Type, value: Any) -> Any:  # noqa: C901
 
 def _coerce_number(type_: Type, value: float) -> Any:
     if type_ in FLOATS:
-        rounded = _round_float(value) if type_ is Primitive.FLOAT else float(value)
+        rounded = _round_float(float(value)) if type_ is Primitive.FLOAT else float(value)
         return value if rounded is None else rounded
     # Columns of ints come as floats from whatever knows no null ints.
     if type_ in INTEGERS and isinstance(value, float):

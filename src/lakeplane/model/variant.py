@@ -301,8 +301,8 @@ class _Decoder:
         size = 4 if header & 16 else 1
         count = _read_number(self.raw, at, size, limit)
         ids = at + size
-        self.spend(count)
         offsets, start = _read_offsets(self.raw, ids + count * id_size, offset_size, count, limit)
+        self.spend(count)
         end = start + offsets[-1]
         if end > limit:
             _broken("an object is longer than the data")
@@ -319,8 +319,8 @@ class _Decoder:
     def array(self, header: int, at: int, limit: int, depth: int) -> tuple[VariantValue, int]:
         size = 4 if header & 4 else 1
         count = _read_number(self.raw, at, size, limit)
-        self.spend(count)
         offsets, start = _read_offsets(self.raw, at + size, (header & 3) + 1, count, limit)
+        self.spend(count)
         end = start + offsets[-1]
         if end > limit:
             _broken("an array is longer than the data")

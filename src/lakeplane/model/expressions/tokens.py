@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(
     r"""
     (?P<space>[ \t\r\n]+)
   | (?P<comment>--(?:\\\n|[^\r\n])*|/\*)
-  | (?P<string>[rR]?(?:'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"))
+  | (?P<string>[rR](?:'[^']*'|"[^"]*")|'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'|"[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
   | (?P<quoted>`(?:[^`]|``)+`)
   | (?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[lLsSyYdDfF])?(?!\w))
   | (?P<word>\w+)
@@ -29,7 +29,6 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_RAW: Final = re.compile(r"""[rR](?:'[^']*'|"[^"]*")""")
 _OPENING: Final = {"(": ")", "[": "]"}
 
 
@@ -92,9 +91,6 @@ def read_tokens(source: str) -> Text:
             text.comments.append((position, end))
             position = end
             continue
-        if kind == "string" and word[0] in "rR" and (raw := _RAW.match(source, position)):
-            # A backslash does not escape the closing quote of a raw string.
-            word = raw[0]
         if kind != "space":
             _add(text, stack, Token(kind, word, word.upper() if kind == "word" else "", position, 0))
         position += len(word)
