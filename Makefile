@@ -26,8 +26,9 @@ test: lint oracles java ## Everything that must hold: lint, types, the whole sui
 	LAKEPLANE_VECTORS=$$($(OURS) -m tools.fetch_vectors) && export LAKEPLANE_VECTORS && \
 	LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" $(OURS) -m pytest $(ARGS)
 
-bench: install java ## Measure (ARGS="name ..." for some of the measurements)
-	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && $(OURS) -m bench $(ARGS)
+bench: install oracles java ## Measure (ARGS="name ..." for some of the measurements)
+	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && \
+	LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" $(OURS) -m bench $(ARGS)
 
 lint: install ## Check format, style and types
 	$(OURS) -m ruff format --check

@@ -11,8 +11,8 @@ from lakeplane.errors import InvalidInput, InvalidMetadata, LimitExceeded
 from lakeplane.model import geo
 from lakeplane.model.geo import Point
 
-# Text; and ISO WKB little endian, ISO WKB big endian, EWKB little endian, as GEOS 3.14.1 (shapely 2.2.0) writes
-# them. The shapes are the examples of OGC 06-103r4 and its encyclopedia article, with Z, M and EMPTY added.
+# Text; then ISO WKB little endian, ISO WKB big endian, and EWKB little endian, as GEOS 3.14.1 (by shapely
+# 2.2.0) writes them.
 VECTORS = [
     (
         "POINT (30 10)",
@@ -420,7 +420,7 @@ NAN = "000000000000f87f"
 @pytest.mark.parametrize(
     ("point", "raw"),
     [
-        # TestConversions.testByteBufferConversionsForGeometry and TestGeospatialBound.testSerde (Java)
+        # The vectors of TestConversions and of TestGeospatialBound (Java)
         (Point(10.0, 13.0), X + Y),
         (Point(10.0, 13.0, 15.0), X + Y + Z),
         (Point(10.0, 13.0, None, 20.0), X + Y + NAN + M),

@@ -47,7 +47,7 @@ def test_dates_are_written_and_read_as_java_does(days: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "nanos", "text"), JAVA_TIMESTAMPS)
-def test_timestamps_are_written_and_read_as_java_does(value: int, nanos: bool, text: str) -> None:
+def test_timestamps_are_written_and_read_as_java_does(*, value: int, nanos: bool, text: str) -> None:
     assert temporal.format_timestamp(value, nanos=nanos, zoned=False) == text
     assert temporal.parse_timestamp(text, nanos=nanos, zoned=False) == value
 
@@ -95,8 +95,8 @@ def test_times_survive_their_text(micros: int) -> None:
     assert temporal.parse_time(temporal.format_time(micros)) == micros
 
 
-@given(LONGS, st.booleans(), st.booleans())
-def test_timestamps_survive_their_text(value: int, nanos: bool, zoned: bool) -> None:
+@given(value=LONGS, nanos=st.booleans(), zoned=st.booleans())
+def test_timestamps_survive_their_text(*, value: int, nanos: bool, zoned: bool) -> None:
     text = temporal.format_timestamp(value, nanos=nanos, zoned=zoned)
     assert temporal.parse_timestamp(text, nanos=nanos, zoned=zoned) == value
 
@@ -162,17 +162,17 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         ("2007-12-03T10:15:30+0000", False, True, "Write it as"),
     ],
 )
-def test_what_is_no_timestamp_is_refused(text: str, nanos: bool, zoned: bool, reason: str) -> None:
+def test_what_is_no_timestamp_is_refused(*, text: str, nanos: bool, zoned: bool, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         temporal.parse_timestamp(text, nanos=nanos, zoned=zoned)
 
 
 @given(
-    st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1)),
-    st.integers(-17 * 60, 17 * 60),
-    st.booleans(),
+    moment=st.datetimes().filter(lambda moment: 1800 <= moment.year <= 2200),
+    minutes=st.integers(-17 * 60, 17 * 60),
+    nanos=st.booleans(),
 )
-def test_other_offsets_are_converted_for_users(moment: dt.datetime, minutes: int, nanos: bool) -> None:
+def test_other_offsets_are_converted_for_users(*, moment: dt.datetime, minutes: int, nanos: bool) -> None:
     aware = moment.replace(tzinfo=dt.timezone(dt.timedelta(minutes=minutes)))
     expected = (aware - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
     expected *= 1000 if nanos else 1

@@ -138,7 +138,7 @@ def test_nested_values_are_read() -> None:
                 "a": VariantValue(
                     "array",
                     (
-                        VariantValue("boolean", True),
+                        VariantValue("boolean", value=True),
                         VariantValue("object", FrozenDict({"a": VariantValue("int8", 5)})),
                     ),
                 )

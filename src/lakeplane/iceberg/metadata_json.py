@@ -29,7 +29,7 @@ from lakeplane.model.partitioning import (
 )
 from lakeplane.model.records import read, read_all, write
 from lakeplane.model.schema import Schema
-from lakeplane.model.schema_json import read_schema, read_schemas, write_schema
+from lakeplane.model.schema_json import read_schema, write_schema
 from lakeplane.model.sorting import UNSORTED, SortOrder, read_order, write_order
 
 T = TypeVar("T")
@@ -123,9 +123,8 @@ def _read_schemas(document: Mapping[str, Any], version: int) -> tuple[tuple[Sche
             raise InvalidMetadata("neither schemas with current-schema-id nor schema is there", field="schema")
         schema = read_schema(document["schema"], "schema")
         return (schema,), schema.schema_id
-    if not isinstance(listed, list) or not listed:
-        raise InvalidMetadata("missing or empty", field="schemas")
-    return read_schemas(listed), _integer(document, "current-schema-id")
+    schemas = _required_list(document, "schemas", read_schema)
+    return schemas, _integer(document, "current-schema-id")
 
 
 def _read_specs(document: Mapping[str, Any], version: int) -> tuple[tuple[PartitionSpec, ...], int]:

@@ -15,7 +15,7 @@ from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
 from lakeplane.model.json_files import DEFAULT_LIMITS, Limits, decode, encode
 from lakeplane.model.records import read_all, write
 from lakeplane.model.schema import Schema, check_compatible
-from lakeplane.model.schema_json import read_schemas, write_schema
+from lakeplane.model.schema_json import read_schema, write_schema
 
 VIEW_FORMAT_VERSION: Final = 1
 HISTORY_SIZE: Final = "version.history.num-entries"
@@ -96,7 +96,7 @@ def read_view(document: Mapping[str, Any]) -> ViewMetadata:
     view = ViewMetadata(
         view_uuid=document["view-uuid"],
         location=document["location"],
-        schemas=read_schemas(schemas),
+        schemas=tuple(read_schema(raw, f"schemas[{position}]") for position, raw in enumerate(schemas)),
         current_version_id=document["current-version-id"],
         versions=read_all(ViewVersion, document.get("versions"), "versions"),
         version_log=read_all(VersionLogEntry, document.get("version-log"), "version-log"),

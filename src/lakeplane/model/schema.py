@@ -52,7 +52,8 @@ METADATA_COLUMNS: Final = {
 }
 """The columns that every table has beside its own; their ids are reserved."""
 
-_AMBIGUOUS: Final = -1
+_AMBIGUOUS: Final = -(1 << 64)
+"""What an index of names says of a name that fits several fields: no id, also no negative one."""
 
 
 class _Index(NamedTuple):

@@ -7,27 +7,29 @@ from typing import Any
 from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.model import values
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
+from lakeplane.model.records import Int, Record, read_all
 from lakeplane.model.schema import Schema, check_structure
 from lakeplane.model.types import Field, List, Map, Struct, Type, parse_type
 
-_FIELD_KEYS = frozenset({"id", "name", "required", "type", "doc", "initial-default", "write-default"})
 _SCHEMA_KEYS = frozenset({"type", "schema-id", "identifier-field-ids", "fields"})
 _STRUCT_KEYS = frozenset({"type", "fields"})
 _LIST_KEYS = frozenset({"type", "element-id", "element", "element-required"})
 _MAP_KEYS = frozenset({"type", "key-id", "key", "value-id", "value", "value-required"})
 
 
-_Seen = dict[int, tuple[Any, Field]]
-"""Fields read before, by id: the schemas of one table differ in few of their fields."""
+class _FieldRecord(Record, frozen=True, kw_only=True):
+    """A field as it is stored: its defaults can only be read once its type is."""
+
+    id: Int
+    name: str
+    required: bool
+    type: Any
+    doc: str | None = None
+    initial_default: Any = None
+    write_default: Any = None
 
 
-def read_schemas(raw: list[object], where: str = "schemas") -> tuple[Schema, ...]:
-    """Read the schemas of one table; fields that they share are read, and kept, once."""
-    seen: _Seen = {}
-    return tuple([read_schema(each, f"{where}[{position}]", seen) for position, each in enumerate(raw)])
-
-
-def read_schema(raw: object, where: str = "schema", seen: _Seen | None = None) -> Schema:
+def read_schema(raw: object, where: str = "schema") -> Schema:
     """Read a schema object and check that it can be used."""
     document = _object(raw, where)
     kind = document.get("type", "struct")  # some v1 writers left it out
@@ -39,7 +41,7 @@ def read_schema(raw: object, where: str = "schema", seen: _Seen | None = None) -
     schema_id = document.get("schema-id", 0)
     if type(schema_id) is not int:
         raise InvalidMetadata(f"expected an integer, got {schema_id!r}", field=f"{where}.schema-id")
-    fields = _read_fields(document, where, {} if seen is None else seen)
+    fields = _read_fields(document, where)
     schema = Schema(fields, schema_id, tuple(identifiers), _unknown(document, _SCHEMA_KEYS))
     check_structure(schema)
     return schema
@@ -55,7 +57,7 @@ def read_type(raw: object, where: str = "type") -> Type:
     document = _object(raw, where)
     match document.get("type"):
         case "struct":
-            return Struct(_read_fields(document, where, {}), _unknown(document, _STRUCT_KEYS))
+            return Struct(_read_fields(document, where), _unknown(document, _STRUCT_KEYS))
         case "list":
             return List(
                 _get(document, "element-id", int, where),
@@ -115,36 +117,33 @@ def write_type(type_: Type) -> Any:
             return str(type_)
 
 
-def _read_fields(document: dict[str, Any], where: str, seen: _Seen) -> tuple[Field, ...]:
-    raw = document.get("fields")
-    if not isinstance(raw, list | tuple):
-        raise InvalidMetadata("expected a list of fields", field=f"{where}.fields")
-    fields = []
-    for position, each in enumerate(raw):
-        field_id = each.get("id") if isinstance(each, dict) else None
-        known = seen.get(field_id) if type(field_id) is int else None
-        if known is None or known[0] != each:
-            known = each, _read_field(each, f"{where}.fields[{position}]")
-            seen[known[1].id] = known
-        fields.append(known[1])
-    return tuple(fields)
+def _read_fields(document: dict[str, Any], where: str) -> tuple[Field, ...]:
+    records = read_all(_FieldRecord, document.get("fields"), f"{where}.fields")
+    return tuple([_field(record, where, position) for position, record in enumerate(records)])
 
 
-def _read_field(raw: object, place: str) -> Field:
-    document = _object(raw, place)
-    doc = document.get("doc")
-    if doc is not None and type(doc) is not str:
-        raise InvalidMetadata(f"expected a string, got {doc!r:.80}", field=f"{place}.doc")
-    type_ = read_type(document.get("type"), f"{place}.type")
+def _field(record: _FieldRecord, where: str, position: int) -> Field:
+    # Tables have hundreds of schemas of hundreds of fields: the name of the place is made when it is needed.
+    if type(record.type) is str and record.initial_default is None and record.write_default is None:
+        try:
+            type_ = parse_type(record.type)
+        except InvalidInput as error:
+            place = f"{where}.fields[{position}].type"
+            raise InvalidMetadata(error.problem, field=place, hint=error.hint) from None
+        return Field(
+            record.id, record.name, type_, record.required, record.doc, None, None, record.unknown
+        )
+    place = f"{where}.fields[{position}]"
+    type_ = read_type(record.type, f"{place}.type")
     return Field(
-        _get(document, "id", int, place),
-        _get(document, "name", str, place),
+        record.id,
+        record.name,
         type_,
-        _get(document, "required", bool, place),
-        doc,
-        values.from_json(type_, document.get("initial-default"), f"{place}.initial-default"),
-        values.from_json(type_, document.get("write-default"), f"{place}.write-default"),
-        _unknown(document, _FIELD_KEYS),
+        record.required,
+        record.doc,
+        values.from_json(type_, record.initial_default, f"{place}.initial-default"),
+        values.from_json(type_, record.write_default, f"{place}.write-default"),
+        record.unknown,
     )
 
 
