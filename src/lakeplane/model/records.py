@@ -27,8 +27,13 @@ _UNKNOWN = "(unknown)"  # no field of any spec is called that
 R = TypeVar("R", bound="Record")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", repr_omit_defaults=True):
-    """A JSON object with kebab-case names; ``None`` stands for an absent field."""
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, rename="kebab", repr_omit_defaults=True, gc=False
+):
+    """A JSON object with kebab-case names; ``None`` stands for an absent field.
+
+    Tables hold tens of thousands of them, and values cannot form cycles: the collector does not watch them.
+    """
 
     unknown: FrozenDict[str, Any] = msgspec.field(default=EMPTY, name=_UNKNOWN)
 

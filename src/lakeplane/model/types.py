@@ -129,7 +129,10 @@ class Geography(msgspec.Struct, frozen=True):
         return "geography" if self == Geography() else f"geography({self.crs}, {self.algorithm})"
 
 
-class Field(msgspec.Struct, frozen=True):
+# Fields and nested types are made by the ten thousand and cannot form cycles: the collector need not watch them.
+
+
+class Field(msgspec.Struct, frozen=True, gc=False):
     """A named, numbered field of a struct.
 
     A default of ``None`` is "no default" (and, for an optional field, null).
@@ -148,7 +151,7 @@ class Field(msgspec.Struct, frozen=True):
         return f"{self.id}: {self.name}: {'required' if self.required else 'optional'} {self.type}"
 
 
-class Struct(msgspec.Struct, frozen=True):
+class Struct(msgspec.Struct, frozen=True, gc=False):
     """A tuple of fields."""
 
     fields: tuple[Field, ...]
@@ -158,7 +161,7 @@ class Struct(msgspec.Struct, frozen=True):
         return f"struct<{', '.join(map(str, self.fields))}>"
 
 
-class List(msgspec.Struct, frozen=True):
+class List(msgspec.Struct, frozen=True, gc=False):
     """A list of elements of one type."""
 
     element_id: int
@@ -175,7 +178,7 @@ class List(msgspec.Struct, frozen=True):
         return f"list<{self.element}>"
 
 
-class Map(msgspec.Struct, frozen=True):
+class Map(msgspec.Struct, frozen=True, gc=False):
     """Pairs of a key, never null, and a value."""
 
     key_id: int
@@ -200,17 +203,18 @@ class Map(msgspec.Struct, frozen=True):
 
 
 Nested: TypeAlias = Struct | List | Map
+NESTED: Final = (Struct, List, Map)
 Type: TypeAlias = Primitive | Decimal | Fixed | Geometry | Geography | Struct | List | Map
 
 
 def is_nested(type_: Type) -> bool:
     """Whether values of the type have fields of their own."""
-    return isinstance(type_, Struct | List | Map)
+    return isinstance(type_, NESTED)
 
 
 def is_primitive(type_: Type) -> bool:
     """Whether the spec counts the type among the primitive ones (``variant`` is not)."""
-    return not isinstance(type_, Struct | List | Map) and type_ is not VARIANT
+    return not isinstance(type_, NESTED) and type_ is not VARIANT
 
 
 def children(type_: Type) -> tuple[Field, ...]:
@@ -230,7 +234,7 @@ def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
     """Every field, parents before their children."""
     for field in fields:
         yield field
-        if isinstance(field.type, Struct | List | Map):
+        if isinstance(field.type, NESTED):
             yield from walk(children(field.type))
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from decimal import Context
 from decimal import Decimal as Number
 from typing import Any, Final, NamedTuple
 
@@ -29,16 +30,15 @@ from lakeplane.model.expressions.literals import (
 from lakeplane.model.expressions.tree import (
     FALSE,
     MIRRORED,
-    NEGATED,
     Compare,
     IsNan,
-    IsNull,
     Operator,
     Predicate,
     Term,
     all_of,
     any_of,
     is_in,
+    is_present,
 )
 from lakeplane.model.temporal import DAY_MICROS, DAY_NANOS, days_from_civil, civil_from_days
 from lakeplane.model.types import (
@@ -71,6 +71,7 @@ _INT_DIGITS: Final = 10
 _LONG_DIGITS: Final = 20
 _WINDOW: Final = 48
 _HOUR_NANOS: Final = 3600 * 10**9
+_WIDE: Final = Context(prec=200)
 
 
 class Source(NamedTuple):
@@ -143,7 +144,7 @@ def compare_units(term: Term, op: Operator, units: float) -> Predicate:
         certain, never = op == "!=" and outside, op == "=" and outside
     if never:
         return FALSE
-    return IsNull(term, negated=True) if certain else Compare(term, op, from_unit(type_, int(units)))
+    return is_present(term) if certain else Compare(term, op, from_unit(type_, int(units)))
 
 
 def compare_step(term: Term, op: Operator, step: Step) -> Predicate:
@@ -161,7 +162,7 @@ def compare_step(term: Term, op: Operator, step: Step) -> Predicate:
         case "!=":
             parts = compare_units(term, "<", step.not_below), compare_units(term, ">=", step.above)
             if step.not_below == step.above:
-                return IsNull(term, negated=True)
+                return is_present(term)
             return any_of(parts)
 
 
@@ -255,6 +256,11 @@ def _steps(term: Term, steps: list[Step], *, negated: bool) -> Predicate | None:
 def _same_family(type_: Type, literals: list[Literal]) -> bool:
     """Whether Spark compares each of the list as if it were alone (it casts them to one common type)."""
     kinds = {each.kind for each in literals}
+    if "decimal" in kinds and not type_ in FLOATS:
+        numbers = [Number(each.value) for each in literals if each.kind in ("integer", "decimal")]
+        digits = [len(n.as_tuple().digits) + int(n.as_tuple().exponent) for n in numbers]
+        if max(digits) - min(int(n.as_tuple().exponent) for n in numbers) > _MAX_DIGITS:
+            return False
     if len(kinds) <= 1:
         return True
     if type_ in (INT, LONG):
@@ -271,7 +277,7 @@ def compare_double(term: Term, op: Operator, number: float) -> Predicate:
     if not math.isnan(number):
         # Without the sign of a zero, equal leaves are the same leaf.
         return Compare(term, op, number + 0.0)
-    present = IsNull(term, negated=True)
+    present = is_present(term)
     match op:
         case "=":
             return IsNan(term)
@@ -469,23 +475,56 @@ def _micros_only(nanos: int) -> int:
 
 def _view_step(view: str, type_: Type, literal: Literal, zone: Zone) -> Step | None:
     """The step of a function of a date or timestamp, in the units of the column."""
+    nanos = DAY_NANOS if type_ is DATE else 1 if type_ in NANOS else 1000
     if view.startswith("trunc:"):
+        unit = view.removeprefix("trunc:")
         moment = _moment(type_, literal, zone)
-        return None if moment is None else _trunc_step(view.removeprefix("trunc:"), type_, moment)
-    if view in ("date", "days"):
-        days = _date_step(literal, zone)
-        if days is None:
+        if moment is None:
             return None
-        found = (days.not_below, days.above)
-        starts = [each if math.isinf(each) else _scaled(type_, int(each)) for each in found]
-        return Step(*starts)
-    step = _integer_step(INT, literal)
+        moment -= moment % nanos
+        count = _count(unit, moment)
+        after = _begin(unit, count + 1) // nanos
+        return Step(moment // nanos if _begin(unit, count) == moment else after, after)
+    unit, first = _UNITS[view]
+    step = _date_step(literal, zone) if unit == "day" else _integer_step(INT, literal)
     if step is None or math.isinf(step.not_below):
         return step
-    start = _STARTS[view]
-    unit = 1 if type_ is DATE else _day_units(type_)
-    return Step(*(_start_units(start, int(each), type_, unit) for each in step))
+    return Step(*(_begin(unit, int(each) - first) // nanos for each in step))
 
 
-def _start_units(start: Callable[[int], float], count: int, type_: Type, unit: int) -> float:
-    return start(count) * unit if not isinstance(start(count), float) else _fraction(start(count), unit)
+_UNITS: Final = {
+    "date": ("day", 0),
+    "year": ("year", 1970),
+    "years": ("year", 0),
+    "months": ("month", 0),
+    "days": ("day", 0),
+    "hours": ("hour", 0),
+}
+"""The views: their unit, and which of these units counts as 0."""
+
+_FIXED_UNITS: Final = {
+    "second": 10**9,
+    "minute": 60 * 10**9,
+    "hour": _HOUR_NANOS,
+    "day": DAY_NANOS,
+}
+_UNIT_MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
+
+TRUNCATING_UNITS: Final = frozenset({*_FIXED_UNITS, *_UNIT_MONTHS})
+"""The units of ``date_trunc`` that have views."""
+
+
+def _begin(unit: str, count: int) -> int:
+    """Nanos at which the unit number ``count`` since 1970 begins."""
+    if months := _UNIT_MONTHS.get(unit):
+        years, month = divmod(count * months, 12)
+        return days_from_civil(1970 + years, month + 1, 1) * DAY_NANOS
+    return count * _FIXED_UNITS[unit]
+
+
+def _count(unit: str, nanos: int) -> int:
+    """The number, since 1970, of the unit that holds a moment."""
+    if months := _UNIT_MONTHS.get(unit):
+        year, month, _ = civil_from_days(nanos // DAY_NANOS)
+        return ((year - 1970) * 12 + month - 1) // months
+    return nanos // _FIXED_UNITS[unit]

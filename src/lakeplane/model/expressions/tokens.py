@@ -14,8 +14,8 @@ from lakeplane.errors import InvalidExpression
 MAX_LENGTH: Final = 16 * 2**20
 """Characters of a predicate: room for IN lists of more than a hundred thousand values."""
 
-MAX_DEPTH: Final = 60
-"""Brackets inside brackets. Each level takes a few stack frames here, and many more in sqlglot."""
+MAX_DEPTH: Final = 100
+"""Brackets inside brackets: each level takes some of the stack."""
 
 _TOKEN: Final = re.compile(
     r"""

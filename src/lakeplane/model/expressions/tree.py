@@ -200,11 +200,21 @@ def _distinct(parts: Iterable[Predicate], kind: type[And | Or]) -> dict[Predicat
     return kept
 
 
+def is_absent(term: Term) -> IsNull:
+    """``term IS NULL``: a term is null exactly where its column is."""
+    return IsNull(Term(term.field_id, term.type))
+
+
+def is_present(term: Term) -> IsNull:
+    """``term IS NOT NULL``."""
+    return IsNull(Term(term.field_id, term.type), negated=True)
+
+
 def is_in(term: Term, values: Iterable[Any], *, negated: bool = False) -> Predicate:
     """``term [NOT] IN (values)`` in its simplest form; the values are neither null nor NaN."""
     ordered = tuple(sorted(set(values)))
     if not ordered:
-        return IsNull(term, negated=True) if negated else FALSE
+        return is_present(term) if negated else FALSE
     if len(ordered) == 1:
         return Compare(term, "!=" if negated else "=", ordered[0])
     return In(term, ordered, negated)
