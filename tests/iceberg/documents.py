@@ -124,8 +124,18 @@ def table(version: int, **changes: Any) -> Json:
             {
                 "order-id": 1,
                 "fields": [
-                    {"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"},
-                    {"transform": "bucket[4]", "source-id": 1, "direction": "desc", "null-order": "nulls-last"},
+                    {
+                        "transform": "identity",
+                        "source-id": 1,
+                        "direction": "asc",
+                        "null-order": "nulls-first",
+                    },
+                    {
+                        "transform": "bucket[4]",
+                        "source-id": 1,
+                        "direction": "desc",
+                        "null-order": "nulls-last",
+                    },
                 ],
             },
         ],

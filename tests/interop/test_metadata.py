@@ -47,7 +47,8 @@ def comparable(found: dict[str, Any]) -> dict[str, Any]:
     """Facts without what is said differently and means the same."""
     schemas = {
         schema_id: [
-            [field_id, name, str(parse_type(text)), required, doc] for field_id, name, text, required, doc in rows
+            [field_id, name, str(parse_type(text)), required, doc]
+            for field_id, name, text, required, doc in rows
         ]
         for schema_id, rows in found["schemas"].items()
     }

@@ -15,7 +15,7 @@ from lakeplane.errors import InvalidChange, InvalidInput
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import FORMAT_VERSIONS, ROW_LINEAGE_VERSION, TableMetadata, check_invariants
 from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry, ref_problem
-from lakeplane.model.frozen import EMPTY, FrozenDict
+from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import parse_location
 from lakeplane.model.partitioning import (
     FIRST_PARTITION_FIELD_ID,
@@ -80,9 +80,7 @@ _BLANK: Final = TableMetadata(
 """What a table starts from: the invariants hold for it only after the first change."""
 
 
-def apply(
-    base: TableMetadata | None, updates: Iterable[u.TableUpdate], *, now_ms: int
-) -> TableMetadata:
+def apply(base: TableMetadata | None, updates: Iterable[u.TableUpdate], *, now_ms: int) -> TableMetadata:
     """Apply updates in order; ``base`` is None for a table that is being created."""
     draft = _Draft(base, now_ms)
     for update in updates:
@@ -103,11 +101,11 @@ def apply(
     return draft.table
 
 
-def record_previous(
-    metadata: TableMetadata, previous: TableMetadata, location: str
-) -> TableMetadata:
+def record_previous(metadata: TableMetadata, previous: TableMetadata, location: str) -> TableMetadata:
     """Log the metadata file that is about to be replaced; the log's length is a table property."""
-    limit = _positive(metadata.properties.get("write.metadata.previous-versions-max"), DEFAULT_PREVIOUS_VERSIONS)
+    limit = _positive(
+        metadata.properties.get("write.metadata.previous-versions-max"), DEFAULT_PREVIOUS_VERSIONS
+    )
     entry = MetadataLogEntry(timestamp_ms=previous.last_updated_ms, metadata_file=location)
     log = (*metadata.metadata_log, entry)[-limit:]
     return msgspec.structs.replace(metadata, metadata_log=log)
@@ -227,7 +225,9 @@ def _set_default(draft: _Draft, name: str, values: str, id_name: str, wanted: in
 def _remove(draft: _Draft, values: str, id_name: str, ids: tuple[int, ...], current: int) -> None:
     if current in ids:
         raise InvalidChange(f"{id_name} {current} is in use by the table", field=values.replace("_", "-"))
-    draft.set(**{values: tuple(each for each in getattr(draft.table, values) if getattr(each, id_name) not in ids)})
+    draft.set(
+        **{values: tuple(each for each in getattr(draft.table, values) if getattr(each, id_name) not in ids)}
+    )
 
 
 def _add_spec(draft: _Draft, spec: PartitionSpec) -> None:
@@ -272,7 +272,9 @@ def _with_field_ids(draft: _Draft, fields: tuple[PartitionField, ...]) -> tuple[
 def _check_sequential(spec: PartitionSpec) -> None:
     expected = range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(spec.fields))
     if [field.field_id for field in spec.fields] != list(expected):
-        hint = "Keep the old fields in place (as void when unused) and add new ones at the end, or upgrade to v2"
+        hint = (
+            "Keep the old fields in place (as void when unused) and add new ones at the end, or upgrade to v2"
+        )
         raise InvalidChange("partition field ids of a v1 table must count up from 1000", hint=hint)
 
 
@@ -289,7 +291,11 @@ def _add_order(draft: _Draft, order: SortOrder) -> None:
 
 def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
     place = f"snapshot {snapshot.snapshot_id}"
-    if draft.table.current_schema_id == _MISSING or not draft.table.partition_specs or not draft.table.sort_orders:
+    if (
+        draft.table.current_schema_id == _MISSING
+        or not draft.table.partition_specs
+        or not draft.table.sort_orders
+    ):
         raise InvalidChange("a table needs a schema, a spec and a sort order before a snapshot", field=place)
     if any(each.snapshot_id == snapshot.snapshot_id for each in draft.table.snapshots):
         raise InvalidChange("the id is taken", field=place)
@@ -413,7 +419,7 @@ def _require_complete(table: TableMetadata) -> None:
 def _check_writable(draft: _Draft) -> None:
     """Refuse a change after which nobody could write: the defaults must fit the current schema.
 
-    Only a change of theirs is looked at: a table that others have left in such a state can be read and mended.
+    Only a change of theirs is looked at: a table that others left in such a state can be read and mended.
     """
     table, base = draft.table, draft.base
     if base is not None and (table.schema, table.partition_spec, table.sort_order) == (

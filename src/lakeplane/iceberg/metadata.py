@@ -77,7 +77,8 @@ class TableMetadata(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return {order.order_id: order for order in self.sort_orders}
 
     @functools.cached_property
-    def _snapshots(self) -> dict[int, Snapshot]:
+    def snapshots_by_id(self) -> dict[int, Snapshot]:
+        """The snapshots under their ids."""
         return {snapshot.snapshot_id: snapshot for snapshot in self.snapshots}
 
     @property
@@ -98,7 +99,7 @@ class TableMetadata(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @property
     def current_snapshot(self) -> Snapshot | None:
         """The snapshot that readers see; None for a table without one."""
-        return None if self.current_snapshot_id is None else self._snapshots[self.current_snapshot_id]
+        return None if self.current_snapshot_id is None else self.snapshots_by_id[self.current_snapshot_id]
 
     @property
     def has_row_lineage(self) -> bool:
@@ -117,13 +118,9 @@ class TableMetadata(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """One of the table's sort orders; None for an id that no order has: readers must not mind."""
         return self._orders.get(order_id)
 
-    def has_snapshot(self, snapshot_id: int) -> bool:
-        """Whether the table still has the snapshot."""
-        return snapshot_id in self._snapshots
-
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """One of the table's snapshots."""
-        return _known(self._snapshots, snapshot_id, "snapshot")
+        return _known(self.snapshots_by_id, snapshot_id, "snapshot")
 
     def snapshot_of(self, ref: str) -> Snapshot:
         """The snapshot that a branch or tag names."""
@@ -147,16 +144,18 @@ class TableMetadata(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     def schema_of(self, snapshot: Snapshot) -> Schema:
         """The schema at the time of a snapshot; the current one when the snapshot does not tell."""
-        return self.schema if snapshot.schema_id is None else self._schemas.get(snapshot.schema_id, self.schema)
+        return (
+            self.schema if snapshot.schema_id is None else self._schemas.get(snapshot.schema_id, self.schema)
+        )
 
     def ancestors(self, snapshot_id: int) -> Iterator[Snapshot]:
         """A snapshot, its parent, and so on, as far as the table still has them."""
         seen: set[int] = set()
         next_id: int | None = snapshot_id
-        while next_id is not None and next_id not in seen and next_id in self._snapshots:
+        while next_id is not None and next_id not in seen and next_id in self.snapshots_by_id:
             seen.add(next_id)
-            yield self._snapshots[next_id]
-            next_id = self._snapshots[next_id].parent_snapshot_id
+            yield self.snapshots_by_id[next_id]
+            next_id = self.snapshots_by_id[next_id].parent_snapshot_id
 
     @functools.cached_property
     def schemas_newest_first(self) -> tuple[Schema, ...]:
@@ -189,7 +188,9 @@ def _known(values: dict[int, T], wanted: int, kind: str) -> T:
 def check_invariants(metadata: TableMetadata) -> None:
     """Refuse metadata that contradicts itself."""
     _check_ids("schema", (each.schema_id for each in metadata.schemas), metadata.current_schema_id)
-    _check_ids("partition spec", (each.spec_id for each in metadata.partition_specs), metadata.default_spec_id)
+    _check_ids(
+        "partition spec", (each.spec_id for each in metadata.partition_specs), metadata.default_spec_id
+    )
     _check_ids("sort order", (each.order_id for each in metadata.sort_orders), metadata.default_sort_order_id)
     _check_history(metadata)
     _check_refs(metadata)
@@ -213,7 +214,7 @@ def _check_ids(kind: str, ids: Iterable[int], current: int) -> None:
 
 
 def _check_history(metadata: TableMetadata) -> None:
-    snapshots = metadata._snapshots
+    snapshots = metadata.snapshots_by_id
     if len(snapshots) != len(metadata.snapshots):
         raise InvalidMetadata("two snapshots have the same id", field="snapshots")
     highest = max((each.sequence_number for each in metadata.snapshots), default=0)
@@ -227,7 +228,7 @@ def _check_history(metadata: TableMetadata) -> None:
 
 def _check_refs(metadata: TableMetadata) -> None:
     for name, ref in metadata.refs.items():
-        if ref.snapshot_id not in metadata._snapshots:
+        if ref.snapshot_id not in metadata.snapshots_by_id:
             raise InvalidMetadata(f"there is no snapshot {ref.snapshot_id}", field=f"refs.{name}")
         # The retention rules are for writers: a ref that breaks them can still be read.
     main = metadata.refs.get(MAIN)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from lakeplane.errors import InvalidMetadata, UnsupportedVersion
-from lakeplane.model.json_files import DEFAULT_LIMITS, Limits, decode, encode
 from lakeplane.iceberg.metadata import FORMAT_VERSIONS, TableMetadata, check_invariants
 from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry
 from lakeplane.iceberg.statistics import (
@@ -19,6 +18,7 @@ from lakeplane.iceberg.statistics import (
     read_keys,
 )
 from lakeplane.model.frozen import FrozenDict, freeze, thaw
+from lakeplane.model.json_files import DEFAULT_LIMITS, Limits, decode, encode
 from lakeplane.model.partitioning import (
     FIRST_PARTITION_FIELD_ID,
     PartitionSpec,
@@ -38,10 +38,31 @@ _NO_SNAPSHOT: Final = -1
 """What Java writes in v1 and v2 for "no current snapshot"."""
 
 _KNOWN: Final = frozenset(
-    """format-version table-uuid location last-sequence-number last-updated-ms last-column-id schema schemas
-    current-schema-id partition-spec partition-specs default-spec-id last-partition-id properties
-    current-snapshot-id snapshots snapshot-log metadata-log sort-orders default-sort-order-id refs statistics
-    partition-statistics""".split()
+    [
+        "format-version",
+        "table-uuid",
+        "location",
+        "last-sequence-number",
+        "last-updated-ms",
+        "last-column-id",
+        "schema",
+        "schemas",
+        "current-schema-id",
+        "partition-spec",
+        "partition-specs",
+        "default-spec-id",
+        "last-partition-id",
+        "properties",
+        "current-snapshot-id",
+        "snapshots",
+        "snapshot-log",
+        "metadata-log",
+        "sort-orders",
+        "default-sort-order-id",
+        "refs",
+        "statistics",
+        "partition-statistics",
+    ]
 )
 _KNOWN_SINCE_V3: Final = frozenset({"next-row-id", "encryption-keys"})
 
@@ -111,7 +132,9 @@ def _read_version(document: Mapping[str, Any]) -> int:
         raise UnsupportedVersion(f"not a format version: {version!r}", field="format-version")
     if version not in FORMAT_VERSIONS:
         hint = f"This release of lakeplane reads versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}"
-        raise UnsupportedVersion(f"format version {version} is not supported", field="format-version", hint=hint)
+        state = "is still a draft" if version == FORMAT_VERSIONS[-1] + 1 else "is not known"
+        problem = f"format version {version} {state}"
+        raise UnsupportedVersion(problem, field="format-version", hint=hint)
     return version
 
 
@@ -120,7 +143,9 @@ def _read_schemas(document: Mapping[str, Any], version: int) -> tuple[tuple[Sche
     # A v1 writer may know only the one schema; when it wrote both forms, the list counts if it is complete.
     if version == 1 and (not listed or current is None):
         if document.get("schema") is None:
-            raise InvalidMetadata("neither schemas with current-schema-id nor schema is there", field="schema")
+            raise InvalidMetadata(
+                "neither schemas with current-schema-id nor schema is there", field="schema"
+            )
         schema = read_schema(document["schema"], "schema")
         return (schema,), schema.schema_id
     schemas = _required_list(document, "schemas", read_schema)
@@ -194,7 +219,9 @@ def _required_list(
 def _integer(document: Mapping[str, Any], key: str) -> int:
     value = document.get(key)
     if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise InvalidMetadata("missing" if value is None else f"expected a long, got {value!r:.80}", field=key)
+        raise InvalidMetadata(
+            "missing" if value is None else f"expected a long, got {value!r:.80}", field=key
+        )
     return value
 
 
@@ -203,7 +230,9 @@ def _text(document: Mapping[str, Any], key: str, *, required: bool) -> str | Non
     if value is None and not required:
         return None
     if not isinstance(value, str) or not value:
-        raise InvalidMetadata("missing" if value is None else f"expected a string, got {value!r:.80}", field=key)
+        raise InvalidMetadata(
+            "missing" if value is None else f"expected a string, got {value!r:.80}", field=key
+        )
     return value
 
 
@@ -257,5 +286,3 @@ def write_snapshot(snapshot: Snapshot, format_version: int) -> dict[str, Any]:
     if snapshot.manifest_list is not None and format_version > 1:
         document.pop("manifests", None)
     return document
-
-

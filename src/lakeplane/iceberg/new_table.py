@@ -43,9 +43,7 @@ def creation(
         msgspec.structs.replace(field, source_ids=_moved(field.source_ids, ids), field_id=u.UNASSIGNED)
         for field in spec.fields
     )
-    keys = tuple(
-        msgspec.structs.replace(key, source_ids=_moved(key.source_ids, ids)) for key in order.fields
-    )
+    keys = tuple(msgspec.structs.replace(key, source_ids=_moved(key.source_ids, ids)) for key in order.fields)
     return (
         u.AssignUuid(uuid),
         u.UpgradeFormatVersion(int(text)),

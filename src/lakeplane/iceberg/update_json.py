@@ -211,9 +211,7 @@ def write_requirements(requirements: Iterable[q.Requirement]) -> list[dict[str, 
     return [_write(each, "type", _ASSERTIONS[type(each)], _REQUIREMENTS) for each in requirements]
 
 
-def _read_list(
-    raw: object, where: str, tag: str, table: Mapping[str, tuple[type, tuple[_Part, ...]]]
-) -> Any:
+def _read_list(raw: object, where: str, tag: str, table: Mapping[str, tuple[type, tuple[_Part, ...]]]) -> Any:
     if not isinstance(raw, list):
         raise InvalidMetadata("expected a list", field=where)
     return tuple(_read(each, f"{where}[{position}]", tag, table) for position, each in enumerate(raw))

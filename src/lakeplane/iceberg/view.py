@@ -23,7 +23,16 @@ DEFAULT_HISTORY_SIZE: Final = 10
 ALLOW_DROPPED_DIALECTS: Final = "replace.drop-dialect.allowed"
 
 _KNOWN: Final = frozenset(
-    """view-uuid format-version location schemas current-version-id versions version-log properties""".split()
+    [
+        "view-uuid",
+        "format-version",
+        "location",
+        "schemas",
+        "current-version-id",
+        "versions",
+        "version-log",
+        "properties",
+    ]
 )
 
 
@@ -41,29 +50,31 @@ class ViewMetadata(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     unknown: FrozenDict[str, Any] = EMPTY
 
     @functools.cached_property
-    def _versions(self) -> dict[int, ViewVersion]:
+    def versions_by_id(self) -> dict[int, ViewVersion]:
+        """The versions under their ids."""
         return {version.version_id: version for version in self.versions}
 
     @functools.cached_property
-    def _schemas(self) -> dict[int, Schema]:
+    def schemas_by_id(self) -> dict[int, Schema]:
+        """The schemas under their ids."""
         return {schema.schema_id: schema for schema in self.schemas}
 
     @property
     def current_version(self) -> ViewVersion:
         """The version that readers see."""
-        return self._versions[self.current_version_id]
+        return self.versions_by_id[self.current_version_id]
 
     @property
     def schema(self) -> Schema:
         """The columns of the current version."""
-        return self._schemas[self.current_version.schema_id]
+        return self.schemas_by_id[self.current_version.schema_id]
 
     def version(self, version_id: int) -> ViewVersion:
         """One of the view's versions."""
-        if version_id in self._versions:
-            return self._versions[version_id]
+        if version_id in self.versions_by_id:
+            return self.versions_by_id[version_id]
         problem = f"the view has no version {version_id}"
-        raise InvalidInput(problem, hint=f"It has {', '.join(map(str, self._versions))}")
+        raise InvalidInput(problem, hint=f"It has {', '.join(map(str, self.versions_by_id))}")
 
 
 def parse_view(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> ViewMetadata:
@@ -124,15 +135,15 @@ def write_view(view: ViewMetadata) -> dict[str, Any]:
 
 def check_view(view: ViewMetadata) -> None:
     """Refuse view metadata that contradicts itself."""
-    if len(view._versions) != len(view.versions):
+    if len(view.versions_by_id) != len(view.versions):
         raise InvalidMetadata("two versions have the same id", field="versions")
-    if len(view._schemas) != len(view.schemas):
+    if len(view.schemas_by_id) != len(view.schemas):
         raise InvalidMetadata("two schemas have the same id", field="schemas")
-    if view.current_version_id not in view._versions:
+    if view.current_version_id not in view.versions_by_id:
         raise InvalidMetadata(f"there is no version {view.current_version_id}", field="current-version-id")
     for version in view.versions:
         place = f"version {version.version_id}"
-        if version.schema_id not in view._schemas:
+        if version.schema_id not in view.schemas_by_id:
             raise InvalidMetadata(f"there is no schema {version.schema_id}", field=place)
         if problem := _representation_problem(version):
             raise InvalidMetadata(problem, field=place)
@@ -165,9 +176,7 @@ _BLANK: Final = ViewMetadata(
 )
 
 
-def apply_to_view(
-    base: ViewMetadata | None, updates: Iterable[u.ViewUpdate], *, now_ms: int
-) -> ViewMetadata:
+def apply_to_view(base: ViewMetadata | None, updates: Iterable[u.ViewUpdate], *, now_ms: int) -> ViewMetadata:
     """Apply updates in order; ``base`` is None for a view that is being created."""
     draft = _Draft(base, now_ms)
     for update in updates:
@@ -181,7 +190,9 @@ def apply_to_view(
         return base
     for name, value in (("view-uuid", draft.view.view_uuid), ("location", draft.view.location)):
         if not value:
-            raise InvalidChange(f"{name} is missing", hint="A new view needs a uuid, a location and a version")
+            raise InvalidChange(
+                f"{name} is missing", hint="A new view needs a uuid, a location and a version"
+            )
     if base is not None:
         _check_dialects(base, draft.view)
     view = _expire_versions(draft)
@@ -189,7 +200,7 @@ def apply_to_view(
     return view
 
 
-def _apply_one(draft: _Draft, update: u.ViewUpdate) -> None:
+def _apply_one(draft: _Draft, update: u.ViewUpdate) -> None:  # noqa: C901 - one arm per update
     match update:
         case u.AssignUuid(uuid):
             if draft.view.view_uuid not in ("", uuid):
@@ -241,7 +252,9 @@ def _add_version(draft: _Draft, version: ViewVersion) -> None:
         raise InvalidChange(f"the view has no schema {version.schema_id}", field=place)
     same = next((each for each in draft.view.versions if _same_definition(each, version)), None)
     if same is None:
-        new_id = max((each.version_id + 1 for each in draft.view.versions), default=max(version.version_id, 1))
+        new_id = max(
+            (each.version_id + 1 for each in draft.view.versions), default=max(version.version_id, 1)
+        )
         same = msgspec.structs.replace(version, version_id=new_id)
         draft.set(versions=(*draft.view.versions, same))
         draft.added_versions.add(new_id)
@@ -273,7 +286,7 @@ def _set_current(draft: _Draft, version_id: int) -> None:
 def _check_dialects(base: ViewMetadata, changed: ViewMetadata) -> None:
     """Refuse a replacement that takes a dialect away: its readers would see the old definition no more."""
     allowed = changed.properties.get(ALLOW_DROPPED_DIALECTS, "false").lower() == "true"
-    if allowed or changed.current_version_id not in changed._versions:
+    if allowed or changed.current_version_id not in changed.versions_by_id:
         return
     lost = _dialects(base.current_version) - _dialects(changed.current_version)
     if lost:

@@ -44,9 +44,7 @@ def decode(
     except RecursionError:
         raise LimitExceeded("nested too deep", source=source) from None
     except InvalidMetadata as error:
-        raise type(error)(
-            error.problem, source=source, field=error.field, hint=error.hint
-        ) from None
+        raise type(error)(error.problem, source=source, field=error.field, hint=error.hint) from None
     except InvalidInput as error:
         raise InvalidMetadata(error.problem, source=source, field=error.field, hint=error.hint) from None
 

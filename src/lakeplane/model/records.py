@@ -27,9 +27,7 @@ _UNKNOWN = "(unknown)"  # no field of any spec is called that
 R = TypeVar("R", bound="Record")
 
 
-class Record(
-    msgspec.Struct, frozen=True, kw_only=True, rename="kebab", repr_omit_defaults=True, gc=False
-):
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", repr_omit_defaults=True, gc=False):
     """A JSON object with kebab-case names; ``None`` stands for an absent field.
 
     Tables hold tens of thousands of them, and values cannot form cycles: the collector does not watch them.
@@ -104,7 +102,7 @@ def _freeze_strings(_kind: object, raw: object) -> object:
     """Convert what is declared ``Strings``: the only kind of field that msgspec does not know itself."""
     if not isinstance(raw, dict):
         message = f"Expected `object`, got `{type(raw).__name__}`"
-        raise ValueError(message)
+        raise TypeError(message)
     if not _ONLY_STRINGS.issuperset(map(type, raw.values())):
         key, value = next(item for item in raw.items() if type(item[1]) is not str)
         message = f"Expected a map of strings, got `{value!r:.80}` for `{key}`"

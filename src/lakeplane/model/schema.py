@@ -87,7 +87,7 @@ class Schema(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def field_ids(self) -> tuple[int, ...]:
-        """The ids of all fields at every depth: much cheaper than the index, which most schemas never need."""
+        """The ids of all fields at every depth: far cheaper than the index, which few schemas need."""
         return tuple(_field_ids(self.fields))
 
     @property

@@ -130,9 +130,7 @@ def _field(record: _FieldRecord, where: str, position: int) -> Field:
         except InvalidInput as error:
             place = f"{where}.fields[{position}].type"
             raise InvalidMetadata(error.problem, field=place, hint=error.hint) from None
-        return Field(
-            record.id, record.name, type_, record.required, record.doc, None, None, record.unknown
-        )
+        return Field(record.id, record.name, type_, record.required, record.doc, None, None, record.unknown)
     place = f"{where}.fields[{position}]"
     type_ = read_type(record.type, f"{place}.type")
     return Field(

@@ -129,7 +129,7 @@ class Geography(msgspec.Struct, frozen=True):
         return "geography" if self == Geography() else f"geography({self.crs}, {self.algorithm})"
 
 
-# Fields and nested types are made by the ten thousand and cannot form cycles: the collector need not watch them.
+# Tables hold tens of thousands of fields, which cannot form cycles: the collector does not watch them.
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):

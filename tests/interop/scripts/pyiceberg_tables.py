@@ -50,14 +50,17 @@ columns = Schema(
     NestedField(15, "day", DateType()),
     identifier_field_ids=[1],
 )
-rows = pa.table({"id": pa.array([1, 2], pa.int64())}, schema=pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+rows = pa.table(
+    {"id": pa.array([1, 2], pa.int64())}, schema=pa.schema([pa.field("id", pa.int64(), nullable=False)])
+)
 made = []
 for version in ("1", "2"):
     table = catalog.create_table(
         f"ns.evolved_v{version}",
         columns,
         partition_spec=PartitionSpec(
-            PartitionField(2, 1000, DayTransform(), "at_day"), PartitionField(1, 1001, BucketTransform(16), "id_bucket")
+            PartitionField(2, 1000, DayTransform(), "at_day"),
+            PartitionField(1, 1001, BucketTransform(16), "id_bucket"),
         ),
         sort_order=SortOrder(
             SortField(3, TruncateTransform(4), SortDirection.DESC, NullOrder.NULLS_LAST),
@@ -81,12 +84,16 @@ for version in ("1", "2"):
     made.append(table.metadata_location)
 
     plain = catalog.create_table(
-        f"ns.appended_v{version}", Schema(NestedField(1, "id", LongType(), required=True)), properties={"format-version": version}
+        f"ns.appended_v{version}",
+        Schema(NestedField(1, "id", LongType(), required=True)),
+        properties={"format-version": version},
     )
     plain.append(rows)
     plain.append(rows, snapshot_properties={"who": "peer"})
     first = plain.metadata.snapshots[0].snapshot_id
-    plain.manage_snapshots().create_branch(first, "audit", max_ref_age_ms=1000, min_snapshots_to_keep=2).commit()
+    plain.manage_snapshots().create_branch(
+        first, "audit", max_ref_age_ms=1000, min_snapshots_to_keep=2
+    ).commit()
     plain.manage_snapshots().create_tag(first, "first").commit()
     plain.delete("id = 1")
     with plain.transaction() as transaction:

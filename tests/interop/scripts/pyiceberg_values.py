@@ -22,7 +22,9 @@ def type_of(text: str) -> IcebergType:
     """The type of a type string, through a field, which is where PyIceberg parses it."""
     if text not in types:
         adapter = TypeAdapter(NestedField)
-        types[text] = adapter.validate_python({"id": 1, "name": "x", "type": text, "required": False}).field_type
+        types[text] = adapter.validate_python(
+            {"id": 1, "name": "x", "type": text, "required": False}
+        ).field_type
     return types[text]
 
 

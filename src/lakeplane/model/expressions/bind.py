@@ -363,7 +363,11 @@ def _decimal_step(type_: Decimal, literal: Literal) -> Step | None:
             fits = _comparable(type_.precision - type_.scale, type_.scale, literal.value)
             return _number_step(literal.value, type_.scale) if fits else None
         case "double" | "string":
-            read = float_literal(literal.value.strip(" \t\r\n"), single=False) if literal.kind == "string" else literal
+            read = (
+                float_literal(literal.value.strip(" \t\r\n"), single=False)
+                if literal.kind == "string"
+                else literal
+            )
             return None if read is None else _rounded_step(type_, read.value)
         case _:
             return None
@@ -464,7 +468,9 @@ def _local_moment(instant: int, zone: Zone) -> int | None:
     Spark casts the column to instants. That keeps its order, but not around a change of the clock.
     """
     hours = range(-_WINDOW, _WINDOW + 1)
-    offsets = {zone.offset_at(instant + hour * _HOUR_NANOS) for hour in (hours if zone.offset is None else [0])}
+    offsets = {
+        zone.offset_at(instant + hour * _HOUR_NANOS) for hour in (hours if zone.offset is None else [0])
+    }
     offset = offsets.pop()
     return None if offsets or offset is None else instant + offset * 10**9
 
@@ -475,7 +481,7 @@ def _micros_only(nanos: int) -> int:
 
 def _view_step(view: str, type_: Type, literal: Literal, zone: Zone) -> Step | None:
     """The step of a function of a date or timestamp, in the units of the column."""
-    nanos = DAY_NANOS if type_ is DATE else 1 if type_ in NANOS else 1000
+    nanos = _nanos_per_unit(type_)
     if view.startswith("trunc:"):
         unit = view.removeprefix("trunc:")
         moment = _moment(type_, literal, zone)
@@ -512,6 +518,15 @@ _UNIT_MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 
 TRUNCATING_UNITS: Final = frozenset({*_FIXED_UNITS, *_UNIT_MONTHS})
 """The units of ``date_trunc`` that have views."""
+
+
+def count_units(unit: str, type_: Type, value: int) -> int:
+    """The year, month, day or hour, counted from 1970, of a date or timestamp in its own unit."""
+    return _count(unit, value * _nanos_per_unit(type_))
+
+
+def _nanos_per_unit(type_: Type) -> int:
+    return DAY_NANOS if type_ is DATE else 1 if type_ in NANOS else 1000
 
 
 def _begin(unit: str, count: int) -> int:

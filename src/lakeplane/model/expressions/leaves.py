@@ -306,7 +306,9 @@ class LeafReader:
             return None
         if word == "X":
             digits = literal.value if _HEX.fullmatch(literal.value) else None
-            return None if digits is None else Literal("binary", bytes.fromhex("0" * (len(digits) % 2) + digits))
+            return (
+                None if digits is None else Literal("binary", bytes.fromhex("0" * (len(digits) % 2) + digits))
+            )
         return self._cast(literal, word)
 
     def _named(self, position: int, after: int) -> Found | None:
@@ -364,7 +366,9 @@ class LeafReader:
         if source.view or not source.term.is_plain or not (type_ is DATE or type_ in TIMESTAMPS):
             return None
         if type_ is DATE:
-            return None if view == "hours" else source if view in ("date", "days") else Source(source.term, view)
+            return (
+                None if view == "hours" else source if view in ("date", "days") else Source(source.term, view)
+            )
         if zone_matters and type_ in ZONED and not self.zone.is_utc:
             return None
         return Source(source.term, view)
@@ -444,4 +448,11 @@ def _is_text(term: Term) -> bool:
 
 def _holds(left: object, op: Operator, right: object) -> bool:
     equal, less = left == right, left < right  # type: ignore[operator]
-    return {"=": equal, "!=": not equal, "<": less, "<=": less or equal, ">": not (less or equal), ">=": not less}[op]
+    return {
+        "=": equal,
+        "!=": not equal,
+        "<": less,
+        "<=": less or equal,
+        ">": not (less or equal),
+        ">=": not less,
+    }[op]

@@ -22,7 +22,9 @@ MAX_DIGITS: Final = 38
 
 _SECOND: Final = 10**9
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # a local time, before its zone is known
-_UTC_NAMES: Final = frozenset({"utc", "z", "gmt", "etc/utc", "etc/gmt", "etc/uct", "uct", "zulu", "universal"})
+_UTC_NAMES: Final = frozenset(
+    {"utc", "z", "gmt", "etc/utc", "etc/gmt", "etc/uct", "uct", "zulu", "universal"}
+)
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):(\d\d)")
 
 _DATE: Final = r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
@@ -42,9 +44,7 @@ _SPECIAL_FLOATS: Final = {
 _LOW_BITS: Final = 2**29 - 1
 _TIE: Final = 2**28
 
-_ESCAPE: Final = re.compile(
-    r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-1][0-7][0-7])|(.))", re.DOTALL
-)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-1][0-7][0-7])|(.))", re.DOTALL)
 _ESCAPED: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 

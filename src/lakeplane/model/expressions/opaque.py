@@ -71,7 +71,9 @@ def read_opaque(text: Text, first: int, after: int, names: Names, *, negated: bo
     tree = _parse(text, first, sql)
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         if isinstance(node, exp.AggFunc | exp.Window):
-            problem = f"an aggregate or window function cannot be used in a predicate: {node.sql('spark')[:60]!r}"
+            problem = (
+                f"an aggregate or window function cannot be used in a predicate: {node.sql('spark')[:60]!r}"
+            )
             raise InvalidExpression(problem, source="predicate", hint="Compute it first, and write its value")
     ids = set()
     for column in tree.find_all(exp.Column):
@@ -94,7 +96,11 @@ def _bare_names(text: Text, first: int, after: int, names: Names) -> set[int]:
     ids = set()
     for index in range(first, after):
         token = text.tokens[index]
-        if token.word and text.tokens[index - 1].text != "." and text.tokens[index + 1].text not in ("(", "."):
+        if (
+            token.word
+            and text.tokens[index - 1].text != "."
+            and text.tokens[index + 1].text not in ("(", ".")
+        ):
             found = names.find([token.text])
             ids.update(() if found is None else (found.id,))
     return ids

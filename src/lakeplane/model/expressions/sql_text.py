@@ -43,7 +43,7 @@ from lakeplane.model.types import (
 )
 
 TermWriter = Callable[[Term, str], str]
-"""Writes a term, given the quoted name of its column."""
+"""Writes a ``bucket`` or ``truncate``, given the quoted name of its column."""
 
 
 def to_sql(predicate: Predicate, schema: Schema, *, write_term: TermWriter | None = None) -> str:
@@ -56,7 +56,8 @@ def to_sql(predicate: Predicate, schema: Schema, *, write_term: TermWriter | Non
     writer = write_term or _write_term
 
     def name(term: Term) -> str:
-        return writer(term, quoted_name(term.field_id, schema))
+        column = quoted_name(term.field_id, schema)
+        return column if term.is_plain else writer(term, column)
 
     return _write(predicate, name)
 
@@ -109,10 +110,8 @@ def _quoted(text: str) -> str:
 
 def _write_term(term: Term, name: str) -> str:
     match term.transform:
-        case Bucket(n=n):
-            return f"bucket({n}, {name})"
-        case Truncate(width=width):
-            return f"truncate({width}, {name})"
+        case Bucket(n=count) | Truncate(width=count):
+            return f"{'bucket' if isinstance(term.transform, Bucket) else 'truncate'}({count}, {name})"
         case _:
             return name
 
@@ -122,9 +121,13 @@ def _write(predicate: Predicate, name: Callable[[Term], str]) -> str:
         case Constant():
             return str(predicate)
         case And(parts=parts):
-            return " AND ".join(f"({_write(p, name)})" if isinstance(p, Or) else _write(p, name) for p in parts)
+            return " AND ".join(
+                f"({_write(p, name)})" if isinstance(p, Or) else _write(p, name) for p in parts
+            )
         case Or(parts=parts):
-            return " OR ".join(f"({_write(p, name)})" if isinstance(p, And) else _write(p, name) for p in parts)
+            return " OR ".join(
+                f"({_write(p, name)})" if isinstance(p, And) else _write(p, name) for p in parts
+            )
         case Opaque(sql=sql, negated=negated):
             return f"{'NOT ' if negated else ''}({sql})"
         case Compare(term=term, op=op, value=value):
