@@ -203,6 +203,7 @@ def test_names_are_ordered_by_their_utf8_bytes() -> None:
         ("010001 00", "not start at 0"),
         ("01010001ff 00", "UTF-8"),
         ("010000 44 ffffffffffffffff", "a time of -1"),
+        ("010000 44 0060d71d14000000", "a time of 86400000000"),
         ("010000 20 2700000000", "38 digits"),
         ("010000 28 00 ffffffffffffffffffffffffffffff7f", "38 digits"),
         ("010000 02 00 05", "longer than the data"),

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from lakeplane.errors import InvalidChange, InvalidInput
+from lakeplane.errors import InvalidChange, InvalidInput, InvalidMetadata
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import FORMAT_VERSIONS, ROW_LINEAGE_VERSION, TableMetadata, check_invariants
-from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry, ref_problem
+from lakeplane.iceberg.properties import number
+from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry, ref_problem, without_v3_fields
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import parse_location
 from lakeplane.model.partitioning import (
@@ -88,7 +89,7 @@ def apply(base: TableMetadata | None, updates: Iterable[u.TableUpdate], *, now_m
             _apply_one(draft, update)
         except InvalidChange:
             raise
-        except InvalidInput as error:
+        except (InvalidInput, InvalidMetadata) as error:
             raise InvalidChange(error.problem, field=error.field, hint=error.hint) from None
     _correct_history(draft)
     if base is not None and draft.table == base:
@@ -97,22 +98,20 @@ def apply(base: TableMetadata | None, updates: Iterable[u.TableUpdate], *, now_m
         draft.set(last_updated_ms=now_ms)
     _require_complete(draft.table)
     _check_writable(draft)
-    check_invariants(draft.table)
+    try:
+        check_invariants(draft.table)
+    except InvalidMetadata as error:
+        raise InvalidChange(error.problem, field=error.field, hint=error.hint) from None
     return draft.table
 
 
 def record_previous(metadata: TableMetadata, previous: TableMetadata, location: str) -> TableMetadata:
     """Log the metadata file that is about to be replaced; the log's length is a table property."""
-    limit = _positive(
-        metadata.properties.get("write.metadata.previous-versions-max"), DEFAULT_PREVIOUS_VERSIONS
-    )
+    found = number(metadata.properties.get("write.metadata.previous-versions-max"))
+    limit = DEFAULT_PREVIOUS_VERSIONS if found is None else max(1, found)
     entry = MetadataLogEntry(timestamp_ms=previous.last_updated_ms, metadata_file=location)
     log = (*metadata.metadata_log, entry)[-limit:]
     return msgspec.structs.replace(metadata, metadata_log=log)
-
-
-def _positive(text: str | None, default: int) -> int:
-    return max(1, int(text)) if text is not None and text.strip().lstrip("-").isdigit() else default
 
 
 def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR0912 - one line per update
@@ -159,6 +158,9 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
         case u.RemovePartitionStatistics(snapshot_id):
             _drop_of_snapshots(draft, "partition_statistics", {snapshot_id})
         case u.AddEncryptionKey(key):
+            if draft.table.format_version < ROW_LINEAGE_VERSION:
+                hint = "Upgrade the table to format version 3"
+                raise InvalidChange("encryption keys need format version 3", field="encryption-keys", hint=hint)
             if all(known.key_id != key.key_id for known in draft.table.encryption_keys):
                 draft.set(encryption_keys=(*draft.table.encryption_keys, key))
         case u.RemoveEncryptionKey(key_id):
@@ -169,6 +171,8 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
 
 
 def _assign_uuid(draft: _Draft, uuid: str) -> None:
+    if not uuid:
+        raise InvalidChange("a uuid cannot be empty", field="table-uuid")
     if draft.table.table_uuid not in (None, uuid):
         raise InvalidChange("a table keeps its uuid for its life", field="table-uuid")
     draft.set(table_uuid=uuid)
@@ -179,7 +183,7 @@ def _upgrade(draft: _Draft, version: int) -> None:
     if version not in FORMAT_VERSIONS:
         hint = f"This release writes versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}"
         raise InvalidChange(f"format version {version} is not supported", field="format-version", hint=hint)
-    if version < current and draft.base is not None:
+    if version < current and (draft.base is not None or draft.table.schemas):
         problem = f"a v{current} table cannot go back to v{version}"
         raise InvalidChange(problem, field="format-version", hint="Copy its rows to a new table")
     draft.set(format_version=version)
@@ -261,12 +265,19 @@ def _with_field_ids(draft: _Draft, fields: tuple[PartitionField, ...]) -> tuple[
             taken.add(field_id)
             result.append(msgspec.structs.replace(field, field_id=field_id))
             continue
-        clash = next((each for each in used if each.field_id == field.field_id), None)
-        if clash is not None and clash.source_ids != field.source_ids and draft.table.format_version > 1:
-            problem = f"the id {field.field_id} belongs to {clash.name!r}, a field of another column"
+        same_id = (each for each in used if each.field_id == field.field_id)
+        clash = next((each for each in same_id if not _interchangeable(each, field)), None)
+        if clash is not None and draft.table.format_version > 1:
+            problem = f"the id {field.field_id} belongs to {clash.name!r}, which has other values"
             raise InvalidChange(problem, field=f"partition field {field.name!r}")
         result.append(field)
     return tuple(result)
+
+
+def _interchangeable(one: PartitionField, other: PartitionField) -> bool:
+    """Whether two fields may share an id: their values are the same, or void stands for a dropped one."""
+    dropped = isinstance(one.transform, Void) or isinstance(other.transform, Void)
+    return one.source_ids == other.source_ids and (dropped or one.transform == other.transform)
 
 
 def _check_sequential(spec: PartitionSpec) -> None:
@@ -300,6 +311,8 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
     if any(each.snapshot_id == snapshot.snapshot_id for each in draft.table.snapshots):
         raise InvalidChange("the id is taken", field=place)
     version, last = draft.table.format_version, draft.table.last_sequence_number
+    if version < ROW_LINEAGE_VERSION:
+        snapshot = without_v3_fields(snapshot)
     if version == 1:
         snapshot = msgspec.structs.replace(snapshot, sequence_number=0)
     elif snapshot.sequence_number <= last and snapshot.parent_snapshot_id is not None:
@@ -386,8 +399,8 @@ def _correct_history(draft: _Draft) -> None:
     takes the log before it along: with a gap, time travel would name a snapshot that was not current then.
     """
     present = {snapshot.snapshot_id for snapshot in draft.table.snapshots}
-    before = () if draft.base is None else draft.base.snapshots
-    removed = any(snapshot.snapshot_id not in present for snapshot in before)
+    before = set() if draft.base is None else {snapshot.snapshot_id for snapshot in draft.base.snapshots}
+    removed = bool((before | draft.added_snapshots) - present)
     passed_over = draft.passed_over - {draft.table.current_snapshot_id}
     if not removed and not passed_over:
         return

@@ -26,6 +26,7 @@ from lakeplane.model.frozen import EMPTY, FrozenDict
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.model.transforms import Void
 from lakeplane.model.types import Field, Struct
 
 T = TypeVar("T")
@@ -172,8 +173,11 @@ class TableMetadata(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """The fields of all specs, by id: the partition type of metadata tables and statistics."""
         fields: dict[int, Field] = {}
         for spec in sorted(self.partition_specs, key=lambda each: each.spec_id):
+            dropped = {each.field_id for each in spec.fields if isinstance(each.transform, Void)}
             for field in self.partition_type(spec.spec_id).fields:
-                fields[field.id] = field
+                # v1 drops a field by making it void: older files still hold its values, of its real type.
+                if field.id not in dropped or field.id not in fields:
+                    fields[field.id] = field
         return Struct(tuple(fields[field_id] for field_id in sorted(fields)))
 
 

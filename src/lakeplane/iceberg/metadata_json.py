@@ -10,8 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from lakeplane.errors import InvalidMetadata, UnsupportedVersion
-from lakeplane.iceberg.metadata import FORMAT_VERSIONS, TableMetadata, check_invariants
-from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry
+from lakeplane.iceberg.metadata import (
+    FORMAT_VERSIONS,
+    ROW_LINEAGE_VERSION,
+    TableMetadata,
+    check_invariants,
+)
+from lakeplane.iceberg.snapshots import (
+    MAIN,
+    MetadataLogEntry,
+    Ref,
+    Snapshot,
+    SnapshotLogEntry,
+    without_v3_fields,
+)
 from lakeplane.iceberg.statistics import (
     PartitionStatisticsFile,
     StatisticsFile,
@@ -87,6 +99,9 @@ def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
     specs, default_spec_id = _read_specs(document, version)
     orders, default_order_id = _read_orders(document, version)
     snapshots = _each(document, "snapshots", lambda raw, where: read_all(Snapshot, raw, where))
+    if version < ROW_LINEAGE_VERSION:
+        # What an older version carries under the names of v3 means nothing in it.
+        snapshots = tuple(map(without_v3_fields, snapshots))
     current = document.get("current-snapshot-id")
     current = None if current is None else _integer(document, "current-snapshot-id")
     if current == _NO_SNAPSHOT:
@@ -99,7 +114,7 @@ def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
         last_updated_ms=_integer(document, "last-updated-ms"),
         # A counter behind the ids in use would hand them out twice.
         last_column_id=max(
-            _integer(document, "last-column-id"), *(schema.highest_field_id for schema in schemas)
+            _integer(document, "last-column-id", bits=32), *(schema.highest_field_id for schema in schemas)
         ),
         schemas=schemas,
         current_schema_id=current_schema_id,
@@ -122,6 +137,8 @@ def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
         encryption_keys=_each(document, "encryption-keys", read_keys) if version >= 3 else (),  # noqa: PLR2004
         unknown=freeze({key: document[key] for key in document if key not in known}),
     )
+    if metadata.last_column_id >= 2**31:
+        raise InvalidMetadata(f"the column id {metadata.last_column_id} is no int", field="schemas")
     check_invariants(metadata)
     return metadata
 
@@ -149,7 +166,7 @@ def _read_schemas(document: Mapping[str, Any], version: int) -> tuple[tuple[Sche
         schema = read_schema(document["schema"], "schema")
         return (schema,), schema.schema_id
     schemas = _required_list(document, "schemas", read_schema)
-    return schemas, _integer(document, "current-schema-id")
+    return schemas, _integer(document, "current-schema-id", bits=32)
 
 
 def _read_specs(document: Mapping[str, Any], version: int) -> tuple[tuple[PartitionSpec, ...], int]:
@@ -159,7 +176,7 @@ def _read_specs(document: Mapping[str, Any], version: int) -> tuple[tuple[Partit
     specs = _required_list(document, "partition-specs", read_spec)
     if version == 1 and document.get("default-spec-id") is None:
         return specs, max(spec.spec_id for spec in specs)
-    return specs, _integer(document, "default-spec-id")
+    return specs, _integer(document, "default-spec-id", bits=32)
 
 
 def _read_orders(document: Mapping[str, Any], version: int) -> tuple[tuple[SortOrder, ...], int]:
@@ -168,14 +185,14 @@ def _read_orders(document: Mapping[str, Any], version: int) -> tuple[tuple[SortO
     orders = _required_list(document, "sort-orders", read_order)
     if version == 1 and document.get("default-sort-order-id") is None:
         return orders, UNSORTED.order_id
-    return orders, _integer(document, "default-sort-order-id")
+    return orders, _integer(document, "default-sort-order-id", bits=32)
 
 
 def _last_partition_id(document: Mapping[str, Any], version: int, specs: tuple[PartitionSpec, ...]) -> int:
     highest = max((spec.highest_field_id for spec in specs), default=FIRST_PARTITION_FIELD_ID - 1)
     if version == 1 and document.get("last-partition-id") is None:
         return highest
-    return max(_integer(document, "last-partition-id"), highest)
+    return max(_integer(document, "last-partition-id", bits=32), highest)
 
 
 def _read_refs(document: Mapping[str, Any], current: int | None) -> FrozenDict[str, Ref]:
@@ -216,12 +233,11 @@ def _required_list(
     return tuple([convert(each, f"{key}[{position}]") for position, each in enumerate(raw)])
 
 
-def _integer(document: Mapping[str, Any], key: str) -> int:
+def _integer(document: Mapping[str, Any], key: str, *, bits: int = 64) -> int:
     value = document.get(key)
-    if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise InvalidMetadata(
-            "missing" if value is None else f"expected a long, got {value!r:.80}", field=key
-        )
+    if type(value) is not int or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        problem = "missing" if value is None else f"expected an integer of {bits} bits, got {value!r:.80}"
+        raise InvalidMetadata(problem, field=key)
     return value
 
 
@@ -258,7 +274,7 @@ def write_metadata(metadata: TableMetadata) -> dict[str, Any]:
         "properties": dict(metadata.properties),
         "current-snapshot-id": metadata.current_snapshot_id,
         "next-row-id": metadata.next_row_id if metadata.has_row_lineage else None,
-        "encryption-keys": list(map(write, metadata.encryption_keys)) or None,
+        "encryption-keys": list(map(write, metadata.encryption_keys)) or None if version >= 3 else None,  # noqa: PLR2004
         "refs": _write_refs(metadata),
         "snapshots": [write_snapshot(snapshot, version) for snapshot in metadata.snapshots],
         "statistics": list(map(write, metadata.statistics)),
@@ -280,7 +296,7 @@ def _write_refs(metadata: TableMetadata) -> dict[str, Any] | None:
 
 def write_snapshot(snapshot: Snapshot, format_version: int) -> dict[str, Any]:
     """Write one snapshot by the rules of a format version."""
-    document = write(snapshot)
+    document = write(snapshot if format_version >= ROW_LINEAGE_VERSION else without_v3_fields(snapshot))
     if format_version == 1:
         del document["sequence-number"]
     if snapshot.manifest_list is not None and format_version > 1:

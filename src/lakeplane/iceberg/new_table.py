@@ -9,6 +9,7 @@ import msgspec
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.apply import DEFAULT_FORMAT_VERSION
+from lakeplane.iceberg.properties import number
 from lakeplane.model.evolution import assign_fresh_ids
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.partitioning import UNPARTITIONED, PartitionSpec
@@ -34,7 +35,8 @@ def creation(
     """
     kept = dict(properties or {})
     text = kept.pop(FORMAT_VERSION_PROPERTY, str(DEFAULT_FORMAT_VERSION))
-    if not text.isdigit():
+    version = number(text)
+    if version is None:
         raise InvalidInput(f"not a format version: {text!r}", field=FORMAT_VERSION_PROPERTY)
     fresh = assign_fresh_ids(schema)
     # Fresh ids do not change the shape: both walks meet the same columns.
@@ -46,7 +48,7 @@ def creation(
     keys = tuple(msgspec.structs.replace(key, source_ids=_moved(key.source_ids, ids)) for key in order.fields)
     return (
         u.AssignUuid(uuid),
-        u.UpgradeFormatVersion(int(text)),
+        u.UpgradeFormatVersion(version),
         u.AddSchema(fresh),
         u.SetCurrentSchema(),
         u.AddPartitionSpec(PartitionSpec(0, fields)),

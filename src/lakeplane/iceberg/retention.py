@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.snapshots import MAIN, Ref
 
 _FOREVER: Final = 2**63 - 1
@@ -58,5 +59,5 @@ def _is_kept(name: str, ref: Ref, metadata: TableMetadata, limits: dict[str, int
 
 
 def _number(metadata: TableMetadata, name: str, default: int) -> int:
-    text = metadata.properties.get(name, "")
-    return int(text) if text.strip().isdigit() else default
+    found = number(metadata.properties.get(name))
+    return default if found is None or found < 0 else found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import msgspec
+
 from lakeplane.model.records import Int, Long, Record, Strings
 
 MAIN: Final = "main"
@@ -29,6 +31,13 @@ class Snapshot(Record, frozen=True, kw_only=True):
     def operation(self) -> str | None:
         """What the commit did: append, replace, overwrite or delete; None in old v1 snapshots."""
         return None if self.summary is None else self.summary.get("operation")
+
+
+def without_v3_fields(snapshot: Snapshot) -> Snapshot:
+    """A snapshot as an older format version knows it."""
+    if snapshot.first_row_id is None and snapshot.added_rows is None and snapshot.key_id is None:
+        return snapshot
+    return msgspec.structs.replace(snapshot, first_row_id=None, added_rows=None, key_id=None)
 
 
 class Ref(Record, frozen=True, kw_only=True):

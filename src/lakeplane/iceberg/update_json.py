@@ -37,7 +37,7 @@ class _Part(NamedTuple):
 
 def _plain(kind: type) -> tuple[_Read, _Write]:
     def read_plain(raw: Any, where: str) -> Any:
-        if type(raw) is not kind:
+        if type(raw) is not kind or (kind is int and not -(2**63) <= raw < 2**63):
             raise InvalidMetadata(f"expected {kind.__name__}, got {raw!r:.80}", field=where)
         return raw
 
@@ -218,10 +218,10 @@ def _read_list(raw: object, where: str, tag: str, table: Mapping[str, tuple[type
 
 
 def _read(raw: object, where: str, tag: str, table: Mapping[str, tuple[type, tuple[_Part, ...]]]) -> Any:
-    if not isinstance(raw, dict) or raw.get(tag) not in table:
-        name = raw.get(tag) if isinstance(raw, dict) else raw
+    name = raw.get(tag) if isinstance(raw, dict) else raw
+    if not isinstance(raw, dict) or not isinstance(name, str) or name not in table:
         raise InvalidMetadata(f"unknown {tag} {name!r:.80}", field=where, hint="A newer client may know it")
-    kind, parts = table[raw[tag]]
+    kind, parts = table[name]
     values: dict[str, Any] = {}
     for part in parts:
         found = raw if part.key == "" else raw.get(part.key)
@@ -238,7 +238,8 @@ def _write(
     for part in table[name][1]:
         item = getattr(value, part.name)
         if part.key == "":
-            document.update(part.write(item))
+            # What a ref holds beside its own fields must not become another update.
+            document = {**part.write(item), **document}
         elif item is not None:
             document[part.key] = part.write(item)
         elif tag == "type":

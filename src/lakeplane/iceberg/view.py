@@ -10,6 +10,7 @@ import msgspec
 
 from lakeplane.errors import InvalidChange, InvalidInput, InvalidMetadata, UnsupportedVersion
 from lakeplane.iceberg import updates as u
+from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.view_versions import VersionLogEntry, ViewVersion
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
 from lakeplane.model.json_files import DEFAULT_LIMITS, Limits, decode, encode
@@ -184,8 +185,9 @@ def apply_to_view(base: ViewMetadata | None, updates: Iterable[u.ViewUpdate], *,
             _apply_one(draft, update)
         except InvalidChange:
             raise
-        except InvalidInput as error:
+        except (InvalidInput, InvalidMetadata) as error:
             raise InvalidChange(error.problem, field=error.field, hint=error.hint) from None
+    _log_current(draft, _BLANK.current_version_id if base is None else base.current_version_id)
     if base is not None and draft.view == base:
         return base
     for name, value in (("view-uuid", draft.view.view_uuid), ("location", draft.view.location)):
@@ -196,7 +198,10 @@ def apply_to_view(base: ViewMetadata | None, updates: Iterable[u.ViewUpdate], *,
     if base is not None:
         _check_dialects(base, draft.view)
     view = _expire_versions(draft)
-    check_view(view)
+    try:
+        check_view(view)
+    except InvalidMetadata as error:
+        raise InvalidChange(error.problem, field=error.field, hint=error.hint) from None
     return view
 
 
@@ -272,15 +277,21 @@ def _set_current(draft: _Draft, version_id: int) -> None:
         if draft.last_version_id is None:
             raise InvalidChange("no version was added in this change", field="current-version-id")
         version_id = draft.last_version_id
-    found = next((each for each in draft.view.versions if each.version_id == version_id), None)
-    if found is None:
+    if all(each.version_id != version_id for each in draft.view.versions):
         raise InvalidChange(f"the view has no version {version_id}", field="current-version-id")
-    if draft.view.current_version_id == version_id:
+    draft.set(current_version_id=version_id)
+
+
+def _log_current(draft: _Draft, before: int) -> None:
+    """Log the version that readers see from now on; what was current only during the change, none saw."""
+    current = draft.view.current_version_id
+    found = next((each for each in draft.view.versions if each.version_id == current), None)
+    if found is None or current == before:
         return
     # Going back to an old version happens now, not when that version was made.
-    when = found.timestamp_ms if version_id in draft.added_versions else draft.now_ms
-    entry = VersionLogEntry(timestamp_ms=when, version_id=version_id)
-    draft.set(current_version_id=version_id, version_log=(*draft.view.version_log, entry))
+    when = found.timestamp_ms if current in draft.added_versions else draft.now_ms
+    entry = VersionLogEntry(timestamp_ms=when, version_id=current)
+    draft.set(version_log=(*draft.view.version_log, entry))
 
 
 def _check_dialects(base: ViewMetadata, changed: ViewMetadata) -> None:
@@ -302,9 +313,10 @@ def _expire_versions(draft: _Draft) -> ViewMetadata:
     """Keep the newest versions, as many as the view wants, and the current one."""
     view = draft.view
     text = view.properties.get(HISTORY_SIZE, str(DEFAULT_HISTORY_SIZE))
-    if not text.isdigit() or int(text) < 1:
+    size = number(text)
+    if size is None or size < 1:
         raise InvalidChange(f"must be a positive number, not {text!r}", field=HISTORY_SIZE)
-    limit = max(int(text), len(draft.added_versions))
+    limit = max(size, len(draft.added_versions | {view.current_version_id}))
     if len(view.versions) <= limit:
         return view
     newest = sorted((version.version_id for version in view.versions), reverse=True)

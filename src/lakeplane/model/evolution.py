@@ -405,9 +405,8 @@ def _place_of_new(schema: Schema, path: Path, rules: EvolutionRules) -> tuple[Fi
         case Map():
             parent = schema.field(parent.type.value_id)
     if not isinstance(parent.type, Struct):
-        _refuse(
-            f"{path_text(outer)} is no struct but {parent.type}", path_text(path), "Only structs have fields"
-        )
+        problem = f"{schema.name_of(parent.id)} is no struct but {parent.type}"
+        _refuse(problem, path_text(path), "Only structs have fields")
     _check_not_in_key(schema, parent, path_text(path))
     return parent, name
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn, TypeVar
 
+from lakeplane.errors import LimitExceeded
+
+MAX_DEPTH: Final = 100
+"""How deep a value may be nested that is kept without being understood."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -31,13 +36,19 @@ EMPTY: Final[FrozenDict[str, Any]] = FrozenDict()
 """The empty mapping, shared."""
 
 
-def freeze(value: object) -> Any:
-    """Make a JSON value immutable all the way down: objects to ``FrozenDict``, arrays to tuples."""
+def freeze(value: object, depth: int = MAX_DEPTH) -> Any:
+    """Make a JSON value immutable all the way down: objects to ``FrozenDict``, arrays to tuples.
+
+    What is kept must also be written, compared and shown, from deeper in a program than it was read: so the
+    limit is far below that of the interpreter, and does not depend on the caller.
+    """
+    if depth < 0:
+        raise LimitExceeded("nested too deep")
     match value:
         case dict():
-            return FrozenDict({key: freeze(item) for key, item in value.items()})
+            return FrozenDict({key: freeze(item, depth - 1) for key, item in value.items()})
         case list() | tuple():
-            return tuple(freeze(item) for item in value)
+            return tuple(freeze(item, depth - 1) for item in value)
         case _:
             return value
 

@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _CHUNK: Final = 1 << 20
+_STEP: Final = 1 << 14
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,21 +76,26 @@ def _load(data: bytes, limits: Limits) -> dict[str, Any]:
 def _decompress(data: bytes, limits: Limits) -> bytes:
     allowed = min(limits.size, _CHUNK + limits.ratio * len(data))
     parts: list[bytes] = []
-    size = 0
-    while data:
+    size = offset = 0
+    while offset < len(data):
         inflate = zlib.decompressobj(wbits=31)
+        feed = b""
         while not inflate.eof:
+            if not feed:
+                # In small steps: what follows the end of a member is copied, and there may be many members.
+                feed = data[offset : offset + _STEP]
+                offset += len(feed)
             try:
-                part = inflate.decompress(data, _CHUNK)
+                part = inflate.decompress(feed, _CHUNK)
             except zlib.error as error:
                 raise InvalidMetadata(f"broken gzip: {error}") from None
-            data = inflate.unconsumed_tail
+            feed = inflate.unconsumed_tail
             size += len(part)
             if size > allowed:
                 problem = f"decompresses to more than {allowed} bytes"
                 raise LimitExceeded(problem, hint="Raise the limits if the file is honest")
             parts.append(part)
-            if not part and not inflate.eof:
+            if not part and not feed and not inflate.eof and offset >= len(data):
                 raise InvalidMetadata("broken gzip: it ends too early")
-        data = inflate.unused_data
+        offset -= len(inflate.unused_data)
     return b"".join(parts)

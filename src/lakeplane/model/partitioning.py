@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -147,7 +147,7 @@ def _check_name(field: PartitionField, schema: Schema, place: str) -> None:
 
 def read_spec(raw: object, where: str) -> PartitionSpec:
     """Read a full spec object."""
-    if not isinstance(raw, dict) or type(raw.get("spec-id")) is not int:
+    if not isinstance(raw, dict) or not is_int(raw.get("spec-id")):
         raise InvalidMetadata("expected an object with an integer spec-id", field=where)
     fields = read_spec_fields(raw.get("fields"), f"{where}.fields")
     rest = {key: raw[key] for key in raw if key not in ("spec-id", "fields")}
@@ -168,11 +168,16 @@ def _read_field(raw: object, where: str, position: int) -> PartitionField:
     if not isinstance(raw, dict):
         raise InvalidMetadata("expected an object", field=where)
     name, field_id = raw.get("name"), raw.get("field-id", FIRST_PARTITION_FIELD_ID + position)
-    if type(name) is not str or type(field_id) is not int:
+    if type(name) is not str or not is_int(field_id):
         raise InvalidMetadata("a partition field needs a string name and an integer field-id", field=where)
     sources, transform = read_rule(raw, where)
     rest = {key: raw[key] for key in raw if key not in _FIELD_KEYS}
     return PartitionField(sources, field_id, name, transform, freeze(rest) if rest else EMPTY)
+
+
+def is_int(value: object) -> TypeGuard[int]:
+    """Whether a JSON value is an integer of 32 bits, as all ids of a table's parts are."""
+    return type(value) is int and -(2**31) <= value < 2**31
 
 
 def read_rule(raw: dict[str, Any], where: str) -> tuple[tuple[int, ...], Transform]:

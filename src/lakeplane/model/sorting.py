@@ -8,7 +8,7 @@ import msgspec
 
 from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
-from lakeplane.model.partitioning import check_source, read_rule, write_rule
+from lakeplane.model.partitioning import check_source, is_int, read_rule, write_rule
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Transform, UnknownTransform
 
@@ -75,7 +75,7 @@ def check_order(order: SortOrder, schema: Schema) -> None:
 
 def read_order(raw: object, where: str) -> SortOrder:
     """Read a sort order object."""
-    if not isinstance(raw, dict) or type(raw.get("order-id")) is not int:
+    if not isinstance(raw, dict) or not is_int(raw.get("order-id")):
         raise InvalidMetadata("expected an object with an integer order-id", field=where)
     fields = raw.get("fields")
     if not isinstance(fields, list | tuple):

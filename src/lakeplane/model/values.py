@@ -29,7 +29,6 @@ cannot be read ``InvalidMetadata``.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import decimal
 import math
@@ -245,13 +244,14 @@ def to_bytes(type_: Type, value: Any) -> bytes:
 
 
 def from_bytes(type_: Type, raw: bytes) -> Any:
-    """Read the binary single-value form.
-
-    Values that were written before the column's type was promoted are known by their length, and read as
-    values of today's type.
-    """
+    """Read the binary single-value form; values from before a promotion are known by their length."""
     if packer := _PACKERS.get(type_):
         return _unpack(type_, packer, raw)
+    if type_ is Primitive.STRING:  # the most frequent bounds have the short way
+        try:
+            return str(raw, "utf-8")
+        except UnicodeDecodeError:
+            raise _misread(type_, raw, "not UTF-8") from None
     match type_:
         case Decimal():
             unscaled = int.from_bytes(raw, "big", signed=True)
@@ -261,9 +261,6 @@ def from_bytes(type_: Type, raw: bytes) -> Any:
             return bytes(raw)
         case Geometry() | Geography() | Primitive.BINARY:
             return bytes(raw)
-        case Primitive.STRING:
-            with contextlib.suppress(UnicodeDecodeError):
-                return str(raw, "utf-8")
         case Primitive.BOOLEAN if len(raw) == 1:
             return raw != b"\0"
         case Primitive.UUID if len(raw) == _UUID_BYTES:

@@ -251,8 +251,6 @@ def _read_names(raw: bytes) -> tuple[list[str], int]:
         if not first <= last <= len(raw) - start:
             _broken("a name of the dictionary is out of bounds")
         names.append(_decode_text(raw[start + first : start + last]))
-    if bounds[-1] > len(raw) - start:
-        _broken("the dictionary is longer than the data")
     return names, start + bounds[-1]
 
 
