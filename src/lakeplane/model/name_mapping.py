@@ -106,8 +106,7 @@ def _evolution(old: Schema, new: Schema) -> _Evolution:
         before, parent = old.get(field.id), new.parent_of(field.id)
         if before is not None and before.name != field.name:
             steps.renamed[field.id] = field.name
-        # Fields inside an added one are mapped with it.
-        if before is None and (parent is None or old.has(parent.id)):
+        if before is None:
             steps.added.setdefault(None if parent is None else parent.id, []).append(field)
     return steps
 

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeplane.model.expressions.bind import limits
 from lakeplane.model.expressions.columns import fold
 from lakeplane.model.expressions.physical import (
     Column,
@@ -29,6 +28,7 @@ from lakeplane.model.expressions.physical import (
     read_column,
     test,
 )
+from lakeplane.model.expressions.steps import limits
 from lakeplane.model.expressions.tree import (
     Compare,
     In,
@@ -40,7 +40,6 @@ from lakeplane.model.expressions.tree import (
     StartsWith,
     Term,
 )
-from lakeplane.model.transform_columns import apply_to_column
 from lakeplane.model.transforms import Bucket, Truncate
 from lakeplane.model.types import FLOATS, STRING, UUID, Decimal, Type
 
@@ -100,7 +99,10 @@ def constant_stats(type_: Type, value: Any, count: int) -> ColumnStats:
 
 
 def summary_stats(
-    lower: pa.Array | None, upper: pa.Array | None, contains_null: pa.Array | None, contains_nan: pa.Array | None
+    lower: pa.Array | None,
+    upper: pa.Array | None,
+    contains_null: pa.Array | None,
+    contains_nan: pa.Array | None,
 ) -> ColumnStats:
     """The statistics of a partition field over all files of a manifest, from its field summaries."""
     return ColumnStats(lower, upper, None, _zero_unless(contains_null), _zero_unless(contains_nan))

@@ -27,10 +27,12 @@ _UTC_NAMES: Final = frozenset(
 )
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):(\d\d)")
 
-_DATE: Final = r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
+_MONTH_DAY: Final = r"(?:-(\d{1,2})(?:-(\d{1,2})"
 _CLOCK: Final = r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?"
-_DATE_TEXT: Final = re.compile(rf"{_DATE}(?:[T ]{_CLOCK})?)?)?", re.ASCII)
-_TIMESTAMP_TEXT: Final = re.compile(rf"{_DATE}(?:[T ]{_CLOCK} ?(Z|UTC|[+-]\d\d:\d\d)?)?)?)?", re.ASCII)
+_DATE_TEXT: Final = re.compile(rf"([+-]?\d{{4,7}}){_MONTH_DAY}(?:[T ]{_CLOCK})?)?)?", re.ASCII)
+_TIMESTAMP_TEXT: Final = re.compile(
+    rf"([+-]?\d{{4,6}}){_MONTH_DAY}(?:[T ]{_CLOCK} ?(Z|UTC|[+-]\d\d:\d\d)?)?)?)?", re.ASCII
+)
 _TIME_TEXT: Final = re.compile(_CLOCK, re.ASCII)
 _INTEGER_TEXT: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _NUMBER_TEXT: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -121,7 +123,7 @@ def read_number(text: str) -> Literal | None:
     if found is None:
         return None
     digits, suffix = found[1], found[2]
-    if suffix == "" and digits.isdigit() or suffix in ("L", "S", "Y"):
+    if (suffix == "" and digits.isdigit()) or suffix in ("L", "S", "Y"):
         return _integer(digits, {"L": 64, "S": 16, "Y": 8}.get(suffix))
     if suffix == "BD" or (suffix == "" and "E" not in digits):
         return decimal_literal(digits)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidExpression
-from lakeplane.model.expressions.bind import to_unit
+from lakeplane.model.expressions.steps import to_unit
 from lakeplane.model.expressions.tree import Operator
 from lakeplane.model.types import (
     BINARY,
@@ -193,7 +193,9 @@ def is_any_of(values: Comparable, members: list[Any]) -> Mask:
     return np.isin(values, np.array(members, dtype=values.dtype))
 
 
-def first_not_below(values: Comparable, members: list[Any], *, after_equal: bool = False) -> npt.NDArray[np.intp]:
+def first_not_below(
+    values: Comparable, members: list[Any], *, after_equal: bool = False
+) -> npt.NDArray[np.intp]:
     """For each value, the position of the first of the sorted members that is not below it.
 
     With ``after_equal``, the first one that is above it. Null gives anything.
@@ -203,7 +205,9 @@ def first_not_below(values: Comparable, members: list[Any], *, after_equal: bool
         return np.searchsorted(np.array(members, dtype=values.dtype), values, side=side)  # type: ignore[call-overload,no-any-return]
     # Distinct values are few beside the files, and their order is that of bytes in Python, too.
     coded = values.dictionary_encode()
-    texts = np.array([b"" if each is None else each for each in coded.dictionary.to_pylist()] or [b""], dtype=object)
+    texts = np.array(
+        [b"" if each is None else each for each in coded.dictionary.to_pylist()] or [b""], dtype=object
+    )
     positions = np.searchsorted(np.array(members, dtype=object), texts, side=side)  # type: ignore[call-overload]
     codes = coded.indices.fill_null(0).to_numpy()
     result: npt.NDArray[np.intp] = positions[codes]

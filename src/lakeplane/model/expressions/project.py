@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
-from lakeplane.model.expressions.bind import compare_units, count_units, from_unit, limits, to_unit
+from lakeplane.model.expressions.bind import compare_units
+from lakeplane.model.expressions.steps import count_units, from_unit, limits, to_unit
 from lakeplane.model.expressions.tree import (
     FALSE,
     TRUE,
@@ -74,7 +75,9 @@ def project_leaf(leaf: Leaf, spec: PartitionSpec, *, strict: bool) -> Predicate:
     if isinstance(leaf, Opaque):
         return FALSE if strict else TRUE
     fields = (f for f in spec.fields if f.is_known and f.source_id == leaf.term.field_id)
-    parts = (_to_field(leaf, field, strict=strict) for field in fields if accepts(field.transform, leaf.term.type))
+    parts = (
+        _to_field(leaf, field, strict=strict) for field in fields if accepts(field.transform, leaf.term.type)
+    )
     return any_of(parts) if strict else all_of(parts)
 
 
@@ -103,8 +106,10 @@ def _to_field(
 
 
 def _is_injective(transform: Transform, type_: Type) -> bool:
-    return isinstance(transform, Identity) or transform == Truncate(1) and limits(type_) is not None or (
-        isinstance(transform, Day) and type_ is DATE
+    return (
+        isinstance(transform, Identity)
+        or (transform == Truncate(1) and limits(type_) is not None)
+        or (isinstance(transform, Day) and type_ is DATE)
     )
 
 
@@ -119,7 +124,9 @@ def _same_transform(
     return all_of((exact, negate(wrapped))) if strict else any_of((exact, wrapped))
 
 
-def _to_bucket(leaf: Compare | In | StartsWith, stored: Term, transform: Bucket, *, strict: bool) -> Predicate:
+def _to_bucket(
+    leaf: Compare | In | StartsWith, stored: Term, transform: Bucket, *, strict: bool
+) -> Predicate:
     present = FALSE if strict else is_present(stored)
     match leaf:
         case Compare(op="=" | "!=" as op, value=value):
@@ -135,7 +142,9 @@ def _to_bucket(leaf: Compare | In | StartsWith, stored: Term, transform: Bucket,
     return is_in(stored, buckets, negated=negated)
 
 
-def _to_start(leaf: Compare | In | StartsWith, stored: Term, transform: Transform, *, strict: bool) -> Predicate:
+def _to_start(
+    leaf: Compare | In | StartsWith, stored: Term, transform: Transform, *, strict: bool
+) -> Predicate:
     """Project to a truncated string or binary."""
     assert isinstance(transform, Truncate)
     width = transform.width
@@ -179,7 +188,9 @@ _START_STRICT: Final[dict[Operator, tuple[Operator | None, Operator | None]]] = 
 """How a start must compare for the whole to do so."""
 
 
-def _to_cells(leaf: Compare | In | StartsWith, stored: Term, transform: Transform, *, strict: bool) -> Predicate:
+def _to_cells(
+    leaf: Compare | In | StartsWith, stored: Term, transform: Transform, *, strict: bool
+) -> Predicate:
     """Project to a transform that gives neighbouring numbers the same value: a cell of them."""
     type_ = leaf.term.type
     match leaf:
