@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.metadata_json import read_metadata
+from lakeplane.iceberg.view import ViewMetadata, read_view
 
 Json: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str | int, ...]
@@ -206,7 +207,13 @@ def metadata(version: int, **changes: Any) -> TableMetadata:
 
 def empty(version: int, **changes: Any) -> TableMetadata:
     """A table without snapshots."""
-    none = {"snapshots": [], "snapshot_log": [], "refs": {}, "statistics": [], "partition_statistics": []}
+    none: Json = {
+        "snapshots": [],
+        "snapshot_log": [],
+        "refs": {},
+        "statistics": [],
+        "partition_statistics": [],
+    }
     if version > 1:
         none["last_sequence_number"] = 0
     if version > 2:
@@ -249,3 +256,55 @@ def places(document: Any, path: Path = ()) -> Iterator[Path]:
         yield (*path, key)
         if isinstance(value, Mapping | list):
             yield from places(value, (*path, key))
+
+
+def view_document(**changes: Any) -> Json:
+    """The first example of the view spec; keyword arguments as for ``table``."""
+    document: Json = {
+        "view-uuid": "fa6506c3-7681-40c8-86dc-e36561f83385",
+        "format-version": 1,
+        "location": "s3://bucket/warehouse/default.db/event_agg",
+        "current-version-id": 1,
+        "properties": {"comment": "Daily event counts"},
+        "versions": [
+            {
+                "version-id": 1,
+                "timestamp-ms": 1573518431292,
+                "schema-id": 1,
+                "default-catalog": "prod",
+                "default-namespace": ["default"],
+                "summary": {"engine-name": "Spark", "engine-version": "3.3.2"},
+                "representations": [
+                    {
+                        "type": "sql",
+                        "sql": "SELECT\n    COUNT(1), CAST(event_ts AS DATE)\nFROM events\nGROUP BY 2",
+                        "dialect": "spark",
+                    }
+                ],
+            }
+        ],
+        "schemas": [
+            {
+                "schema-id": 1,
+                "type": "struct",
+                "fields": [
+                    {
+                        "id": 1,
+                        "name": "event_count",
+                        "required": False,
+                        "type": "int",
+                        "doc": "Count of events",
+                    },
+                    {"id": 2, "name": "event_date", "required": False, "type": "date"},
+                ],
+            }
+        ],
+        "version-log": [{"timestamp-ms": 1573518431292, "version-id": 1}],
+    }
+    named = {key.replace("_", "-"): value for key, value in changes.items()}
+    whole = {key: value for key, value in {**document, **named}.items() if value is not ...}
+    return copy.deepcopy(whole)
+
+
+def view(**changes: Any) -> ViewMetadata:
+    return read_view(view_document(**changes))

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lakeplane.errors import InvalidChange
@@ -70,11 +70,11 @@ def snapshot(snapshot_id: int, table: TableMetadata, rows: int = 10, **changes: 
     return Snapshot(**whole)
 
 
-def branch(snapshot_id: int, **policy: int) -> Ref:
+def branch(snapshot_id: int, **policy: Any) -> Ref:
     return Ref(snapshot_id=snapshot_id, type="branch", **policy)
 
 
-def tag(snapshot_id: int, **policy: int) -> Ref:
+def tag(snapshot_id: int, **policy: Any) -> Ref:
     return Ref(snapshot_id=snapshot_id, type="tag", **policy)
 
 
@@ -432,7 +432,9 @@ def test_a_sort_order_gets_the_next_id() -> None:
 
 def test_only_the_unsorted_order_has_the_id_0() -> None:
     base = metadata(2, sort_orders=[{"order-id": 3, "fields": []}], default_sort_order_id=3)
-    changed = change(base, u.AddSortOrder(msgspec.structs.replace(order(1), order_id=0)), u.SetDefaultSortOrder())
+    changed = change(
+        base, u.AddSortOrder(msgspec.structs.replace(order(1), order_id=0)), u.SetDefaultSortOrder()
+    )
     assert changed.default_sort_order_id == 4
     unsorted = change(change(None, *CREATION), u.AddSortOrder(SortOrder(9, ())), u.SetDefaultSortOrder())
     assert unsorted.default_sort_order_id == 0
@@ -471,7 +473,9 @@ def test_a_column_of_an_old_spec_and_order_can_be_dropped(version: int) -> None:
     for field_id in (1, 2):
         changed = change(changed, *dropped(changed, field_id))
     assert not changed.schema.has(1)
-    assert str(changed.partition_type(1)) == "struct<1000: ts_day: optional date, 1001: id_bucket: optional int>"
+    assert (
+        str(changed.partition_type(1)) == "struct<1000: ts_day: optional date, 1001: id_bucket: optional int>"
+    )
     assert [field.id for field in changed.unified_partition_type.fields] == [1000, 1001]
     again = parse_metadata(serialize_metadata(changed))
     assert again == changed
@@ -524,14 +528,19 @@ def test_a_void_field_needs_no_source() -> None:
 
 
 def test_an_old_spec_without_its_source_cannot_become_the_default_again() -> None:
-    base = change(metadata(2), u.AddPartitionSpec(UNPARTITIONED), u.SetDefaultSpec(), u.SetDefaultSortOrder(0))
+    base = change(
+        metadata(2), u.AddPartitionSpec(UNPARTITIONED), u.SetDefaultSpec(), u.SetDefaultSortOrder(0)
+    )
     slim = change(base, *dropped(base, 2))
     assert "2" in refused(slim, u.SetDefaultSpec(0)).problem
     assert "1" in refused(change(base, *dropped(base, 1)), u.SetDefaultSortOrder(1)).problem
 
 
 def test_a_table_that_others_left_without_a_source_can_be_read_and_mended() -> None:
-    gone = {"spec-id": 1, "fields": [{"source-id": 404, "field-id": 1002, "name": "g", "transform": "identity"}]}
+    gone = {
+        "spec-id": 1,
+        "fields": [{"source-id": 404, "field-id": 1002, "name": "g", "transform": "identity"}],
+    }
     broken = metadata(2, partition_specs=[gone], last_partition_id=1002)
     assert change(broken, u.SetProperties(FrozenDict({"a": "b"}))).properties["a"] == "b"
     mended = change(broken, u.AddPartitionSpec(UNPARTITIONED), u.SetDefaultSpec())
@@ -555,7 +564,13 @@ def test_upgrades_lead_from_v1_to_v3_and_not_back() -> None:
         assert (table.snapshots, table.refs, table.schemas) == (one.snapshots, one.refs, one.schemas)
     document = msgspec.json.decode(serialize_metadata(three))
     required = ["table-uuid", "last-sequence-number", "schemas", "current-schema-id", "partition-specs"]
-    required += ["default-spec-id", "last-partition-id", "sort-orders", "default-sort-order-id", "next-row-id"]
+    required += [
+        "default-spec-id",
+        "last-partition-id",
+        "sort-orders",
+        "default-sort-order-id",
+        "next-row-id",
+    ]
     assert set(required) <= document.keys()
     assert not {"schema", "partition-spec"} & document.keys()
     for down in ((two, 1), (three, 2), (three, 1)):
@@ -666,7 +681,7 @@ def test_sequence_numbers_also_grow_on_branches() -> None:
 def test_a_snapshot_that_cannot_be_is_refused(version: int, changes: dict[str, Any], problem: str) -> None:
     base = metadata(version)
     fine = snapshot(7, base)
-    assert change(base, u.AddSnapshot(fine))
+    assert change(base, u.AddSnapshot(fine)).snapshot(7).timestamp_ms == fine.timestamp_ms
     assert problem in refused(base, u.AddSnapshot(msgspec.structs.replace(fine, **changes))).problem
 
 
@@ -685,7 +700,9 @@ def test_row_ids_mean_nothing_before_v3(version: int) -> None:
 
 
 def test_a_table_without_its_parts_takes_no_snapshot() -> None:
-    early = Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list="l", summary=FrozenDict({"operation": "append"}))
+    early = Snapshot(
+        snapshot_id=1, timestamp_ms=1, manifest_list="l", summary=FrozenDict({"operation": "append"})
+    )
     refused(None, u.AssignUuid(UUID), u.AddSnapshot(early))
 
 
@@ -816,7 +833,12 @@ def test_a_removed_snapshot_that_never_was_current_leaves_the_log_alone() -> Non
 
 def test_removing_the_current_snapshot_leaves_none() -> None:
     table = change(metadata(2), u.RemoveSnapshots((FIRST, SECOND)))
-    assert (table.current_snapshot_id, table.snapshots, table.snapshot_log, dict(table.refs)) == (None, (), (), {})
+    assert (table.current_snapshot_id, table.snapshots, table.snapshot_log, dict(table.refs)) == (
+        None,
+        (),
+        (),
+        {},
+    )
 
 
 def test_a_snapshot_that_came_and_went_in_one_change_leaves_no_trace_in_the_log() -> None:
@@ -923,7 +945,13 @@ def test_the_log_of_metadata_files_is_bounded(limit: str | None, kept: int) -> N
 
 names = st.sampled_from(["main", "audit", "v1.0", "b", "t"])
 columns = st.sampled_from(
-    [ID, TS, Field(3, "place", Struct((Field(4, "city", STRING),))), Field(10, "d", DATE), Field(11, "n", INT)]
+    [
+        ID,
+        TS,
+        Field(3, "place", Struct((Field(4, "city", STRING),))),
+        Field(10, "d", DATE),
+        Field(11, "n", INT),
+    ]
 )
 transforms = st.sampled_from([Identity(), Day(), Bucket(16), Bucket(4), Void()])
 fields = st.builds(
@@ -949,7 +977,8 @@ def some_update(draw: st.DrawFn, table: TableMetadata) -> u.TableUpdate:
         draw(st.integers(0, 9)),
         schema_id=draw(st.none() | st.sampled_from([each.schema_id for each in table.schemas])),
     )
-    policy = draw(st.sampled_from([{}, {"max_ref_age_ms": 5}, {"min_snapshots_to_keep": 2}]))
+    policies: list[dict[str, Any]] = [{}, {"max_ref_age_ms": 5}, {"min_snapshots_to_keep": 2}]
+    policy = draw(st.sampled_from(policies))
     ref = Ref(snapshot_id=draw(ids), type=draw(st.sampled_from(["branch", "tag"])), **policy)
     known = st.integers(-1, 4)
     choice: u.TableUpdate = draw(
@@ -985,6 +1014,7 @@ def some_update(draw: st.DrawFn, table: TableMetadata) -> u.TableUpdate:
     return choice
 
 
+@settings(max_examples=60)
 @given(data=st.data(), version=st.sampled_from(VERSIONS))
 def test_any_sequence_of_updates_keeps_the_invariants(data: st.DataObject, version: int) -> None:
     base = data.draw(st.sampled_from([metadata(version), empty(version)]))
@@ -1007,35 +1037,40 @@ def _is_sound(before: TableMetadata, after: TableMetadata) -> None:
     check_invariants(after)
     assert parse_metadata(serialize_metadata(after)) == after
     assert (after == before) == (after is before)
-    for counter in ("format_version", "last_column_id", "last_partition_id", "last_sequence_number", "next_row_id"):
+    for counter in (
+        "format_version",
+        "last_column_id",
+        "last_partition_id",
+        "last_sequence_number",
+        "next_row_id",
+    ):
         assert getattr(after, counter) >= getattr(before, counter), counter
     assert after.last_column_id >= max(schema.highest_field_id for schema in after.schemas)
     assert after.last_partition_id >= max(each.highest_field_id for each in after.partition_specs)
     assert set(log_of(after)) <= {each.snapshot_id for each in after.snapshots}
     if after.current_snapshot_id is not None:
         assert log_of(after)[-1] == after.current_snapshot_id
-    for each in (*after.statistics, *after.partition_statistics):
-        assert after is before or each in (*before.statistics, *before.partition_statistics) or each in (
-            STATISTICS,
-            PARTITION_STATISTICS,
-        )
-    for each in after.partition_specs:
-        assert len(after.partition_type(each.spec_id).fields) == len(each.fields)
-    rules: dict[int, set[tuple[int, ...]]] = {}
-    for field in (field for each in after.partition_specs for field in each.fields):
-        rules.setdefault(field.field_id, set()).add(field.source_ids)
-    if before.format_version > 1 and max(map(len, rules.values()), default=0) > 1:
-        # Only a v1 table may have used an id for two columns.
-        assert before.partition_specs == after.partition_specs
+    for old in after.partition_specs:
+        assert len(after.partition_type(old.spec_id).fields) == len(old.fields)
+    if before.format_version > 1:  # a v1 table may have used an id for two columns
+        assert _ids_of_several_columns(after) <= _ids_of_several_columns(before)
 
 
+def _ids_of_several_columns(table: TableMetadata) -> set[int]:
+    columns: dict[int, set[tuple[int, ...]]] = {}
+    for field in (field for each in table.partition_specs for field in each.fields):
+        columns.setdefault(field.field_id, set()).add(field.source_ids)
+    return {field_id for field_id, sources in columns.items() if len(sources) > 1}
+
+
+@settings(max_examples=30)
 @given(st.data())
 def test_a_wrong_update_refuses_the_whole_change(data: st.DataObject) -> None:
     base = metadata(3)
     good = data.draw(st.lists(some_update(base), max_size=3))
-    wrong: u.TableUpdate = data.draw(
-        st.sampled_from([u.SetCurrentSchema(99), u.AddSnapshot(base.snapshots[0]), u.UpgradeFormatVersion(9)])
-    )
+    taken = u.AddSnapshot(base.snapshots[0])
+    choices: list[u.TableUpdate] = [u.SetCurrentSchema(99), taken, u.UpgradeFormatVersion(9)]
+    wrong = data.draw(st.sampled_from(choices))
     assume(not any(isinstance(each, u.RemoveSnapshots) for each in good))
     with pytest.raises(InvalidChange):
         change(base, *good, wrong)

@@ -356,3 +356,9 @@ def test_parsing_the_files_of_a_large_table_is_cheap() -> None:
     ]
     assert len(set(made)) == 2000
     assert isinstance(made[0], Location)
+
+
+def test_equal_places_are_not_unequal() -> None:
+    # `!=` once compared identities, and a table was refused in its own place.
+    assert not parse_location("s3://lake/t") != parse_location("s3a://lake/t")  # noqa: SIM202
+    assert parse_location("s3://lake/t") != parse_location("s3://lake/u")

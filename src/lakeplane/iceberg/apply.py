@@ -15,7 +15,16 @@ from lakeplane.errors import InvalidChange, InvalidInput, InvalidMetadata
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import FORMAT_VERSIONS, ROW_LINEAGE_VERSION, TableMetadata, check_invariants
 from lakeplane.iceberg.properties import number
-from lakeplane.iceberg.snapshots import MAIN, MetadataLogEntry, Ref, Snapshot, SnapshotLogEntry, ref_problem, without_v3_fields
+from lakeplane.iceberg.snapshots import (
+    MAIN,
+    MetadataLogEntry,
+    Ref,
+    Snapshot,
+    SnapshotLogEntry,
+    ref_problem,
+    without_v3_fields,
+)
+from lakeplane.iceberg.statistics import EncryptedKey
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import parse_location
 from lakeplane.model.partitioning import (
@@ -158,11 +167,7 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
         case u.RemovePartitionStatistics(snapshot_id):
             _drop_of_snapshots(draft, "partition_statistics", {snapshot_id})
         case u.AddEncryptionKey(key):
-            if draft.table.format_version < ROW_LINEAGE_VERSION:
-                hint = "Upgrade the table to format version 3"
-                raise InvalidChange("encryption keys need format version 3", field="encryption-keys", hint=hint)
-            if all(known.key_id != key.key_id for known in draft.table.encryption_keys):
-                draft.set(encryption_keys=(*draft.table.encryption_keys, key))
+            _add_key(draft, key)
         case u.RemoveEncryptionKey(key_id):
             kept_keys = (key for key in draft.table.encryption_keys if key.key_id != key_id)
             draft.set(encryption_keys=tuple(kept_keys))
@@ -364,6 +369,14 @@ def _set_statistics(draft: _Draft, update: u.TableUpdate, statistics: Any) -> No
         return
     _drop_of_snapshots(draft, values, {statistics.snapshot_id})
     draft.set(**{values: (*getattr(draft.table, values), statistics)})
+
+
+def _add_key(draft: _Draft, key: EncryptedKey) -> None:
+    if draft.table.format_version < ROW_LINEAGE_VERSION:
+        hint = "Upgrade the table to format version 3"
+        raise InvalidChange("encryption keys need format version 3", field="encryption-keys", hint=hint)
+    if all(known.key_id != key.key_id for known in draft.table.encryption_keys):
+        draft.set(encryption_keys=(*draft.table.encryption_keys, key))
 
 
 def _set_ref(draft: _Draft, name: str, ref: Ref) -> None:

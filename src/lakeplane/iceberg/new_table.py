@@ -38,7 +38,7 @@ def creation(
     version = number(text)
     if version is None:
         raise InvalidInput(f"not a format version: {text!r}", field=FORMAT_VERSION_PROPERTY)
-    fresh = assign_fresh_ids(schema)
+    fresh = msgspec.structs.replace(assign_fresh_ids(schema), schema_id=0)
     # Fresh ids do not change the shape: both walks meet the same columns.
     ids = {old.id: new.id for old, new in zip(walk(schema.fields), walk(fresh.fields), strict=True)}
     fields = tuple(

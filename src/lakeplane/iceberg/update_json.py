@@ -37,7 +37,8 @@ class _Part(NamedTuple):
 
 def _plain(kind: type) -> tuple[_Read, _Write]:
     def read_plain(raw: Any, where: str) -> Any:
-        if type(raw) is not kind or (kind is int and not -(2**63) <= raw < 2**63):
+        # Nothing in a table is a larger integer than a long.
+        if type(raw) is not kind or (type(raw) is int and not -(2**63) <= raw < 2**63):
             raise InvalidMetadata(f"expected {kind.__name__}, got {raw!r:.80}", field=where)
         return raw
 

@@ -151,9 +151,14 @@ def check_view(view: ViewMetadata) -> None:
 
 
 def _representation_problem(version: ViewVersion) -> str | None:
-    dialects = [(each.dialect or "").lower() for each in version.representations if each.type == "sql"]
     if any(each.type == "sql" and not (each.sql and each.dialect) for each in version.representations):
         return "a sql representation needs its sql and its dialect"
+    return None
+
+
+def _double_dialects(version: ViewVersion) -> str | None:
+    """Why a new version is refused; old writers made such versions, and they must stay readable."""
+    dialects = [(each.dialect or "").lower() for each in version.representations if each.type == "sql"]
     doubles = sorted({dialect for dialect in dialects if dialects.count(dialect) > 1})
     return f"two representations for the dialect {', '.join(doubles)}" if doubles else None
 
@@ -245,7 +250,7 @@ def _add_schema(draft: _Draft, schema: Schema) -> None:
 
 def _add_version(draft: _Draft, version: ViewVersion) -> None:
     place = f"version {version.version_id}"
-    if problem := _representation_problem(version):
+    if problem := _representation_problem(version) or _double_dialects(version):
         raise InvalidChange(problem, field=place)
     if not version.representations:
         raise InvalidChange("a version needs a representation", field=place)

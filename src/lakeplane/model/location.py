@@ -42,6 +42,10 @@ class Location(msgspec.Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Location) and self._key == other._key
 
+    def __ne__(self, other: object) -> bool:
+        # msgspec's own would compare identities: Python derives it from __eq__ only where there is none.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self._key)
 

@@ -98,8 +98,7 @@ def _rows(leaf: Compare | In | IsNan | StartsWith, column: Column) -> Mask:
         case In(values=members, negated=negated):
             found = is_any_of(values, [physical(type_, value) for value in members]) != negated
         case IsNan(negated=negated):
-            found = (np.isnan(values) & valid) != negated
-            return found
+            return np.asarray((np.isnan(values) & valid) != negated, np.bool_)
         case StartsWith(prefix=prefix, negated=negated):
             found = to_mask(pc.starts_with(values, pattern=prefix.encode())) != negated
     return found & valid

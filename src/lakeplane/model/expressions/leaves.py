@@ -6,26 +6,16 @@ A reader returns None for tokens of any other shape.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, cast
 
 from lakeplane.model.expressions.bind import compare, in_list
 from lakeplane.model.expressions.literals import (
-    NULL,
     Literal,
     Zone,
-    float_literal,
-    integer_text,
-    negative,
-    read_date,
-    read_number,
-    read_time,
-    read_timestamp,
-    timestamp_literal,
-    to_single,
-    unquote,
 )
 from lakeplane.model.expressions.opaque import Names
-from lakeplane.model.expressions.steps import TRUNCATING_UNITS, Source
+from lakeplane.model.expressions.operands import CONSTANTS, Operand, OperandReader, is_word
+from lakeplane.model.expressions.steps import Source
 from lakeplane.model.expressions.tokens import Text
 from lakeplane.model.expressions.tree import (
     FALSE,
@@ -43,10 +33,7 @@ from lakeplane.model.expressions.tree import (
     is_absent,
     is_present,
 )
-from lakeplane.model.transforms import MAX_PARAMETER, Bucket, Transform, Truncate, accepts
-from lakeplane.model.types import BOOLEAN, DATE, FLOATS, STRING, TIMESTAMPS, ZONED
-
-Operand: TypeAlias = Source | Literal
+from lakeplane.model.types import BOOLEAN, FLOATS, STRING
 
 _OPERATORS: Final[dict[str, Operator]] = {
     "=": "=",
@@ -58,24 +45,7 @@ _OPERATORS: Final[dict[str, Operator]] = {
     ">": ">",
     ">=": ">=",
 }
-_CONSTANTS: Final = {"TRUE": Literal("boolean", True), "FALSE": Literal("boolean", False), "NULL": NULL}  # noqa: FBT003
-_TYPED: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"})
-_CASTS: Final = frozenset({"DATE", "TIMESTAMP", "DOUBLE", "FLOAT", "INT", "BIGINT", "STRING"})
-_INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "LONG": 64}
-_HEX: Final = re.compile(r"[0-9a-fA-F]*")
 _WILDCARD: Final = re.compile(r"[%_]")
-
-
-class Found(NamedTuple):
-    """An operand, and the first token after it."""
-
-    operand: Operand
-    after: int
-
-
-def is_word(text: Text, position: int, word: str) -> bool:
-    """Whether a token is an unquoted word."""
-    return text.tokens[position].word == word
 
 
 class LeafReader:
@@ -105,7 +75,10 @@ class LeafReader:
             return self._comparison(left, token.text, right.operand, negated=negated)
         if token.word == "IS":
             return self._is(left, position + 1, after, negated=negated)
-        if token.word == "NOT":
+        return self._predicate(left, position, after, negated=negated)
+
+    def _predicate(self, left: Operand, position: int, after: int, *, negated: bool) -> Predicate | None:
+        if self.text.tokens[position].word == "NOT":
             negated, position = not negated, position + 1
         if not isinstance(left, Source):
             return None
@@ -121,7 +94,7 @@ class LeafReader:
 
     def _bare(self, operand: Operand, *, negated: bool) -> Predicate | None:
         if isinstance(operand, Source):
-            return self._compare(operand, "!=" if negated else "=", _CONSTANTS["TRUE"])
+            return self._compare(operand, "!=" if negated else "=", CONSTANTS["TRUE"])
         match operand.kind:
             case "boolean":
                 return TRUE if operand.value != negated else FALSE
@@ -175,7 +148,7 @@ class LeafReader:
         if word == "NULL" or (word == "UNKNOWN" and left.term.value_type is BOOLEAN):
             return is_present(left.term) if negated else is_absent(left.term)
         if word in ("TRUE", "FALSE") and left.term.value_type is BOOLEAN:
-            return self._same(left, _CONSTANTS[word], negated=negated)
+            return self._same(left, CONSTANTS[word], negated=negated)
         return None
 
     def _in(self, left: Source, position: int, after: int, *, negated: bool) -> Predicate | None:
@@ -254,13 +227,16 @@ def _is_text(term: Term) -> bool:
     return term.value_type is STRING
 
 
-def _holds(left: object, op: Operator, right: object) -> bool:
-    equal, less = left == right, left < right  # type: ignore[operator]
-    return {
-        "=": equal,
-        "!=": not equal,
-        "<": less,
-        "<=": less or equal,
-        ">": not (less or equal),
-        ">=": not less,
-    }[op]
+def _holds(left: Any, op: Operator, right: Any) -> bool:
+    order = (left > right) - (left < right)
+    return order in _ORDERS[op]
+
+
+_ORDERS: Final[dict[Operator, tuple[int, ...]]] = {
+    "=": (0,),
+    "!=": (-1, 1),
+    "<": (-1,),
+    "<=": (-1, 0),
+    ">": (1,),
+    ">=": (0, 1),
+}

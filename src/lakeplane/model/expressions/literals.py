@@ -51,7 +51,9 @@ _ESCAPED: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "
 
 
 class Literal(NamedTuple):
-    """A constant. The kinds, and the Python form of their values, are:
+    """A constant.
+
+    The kinds, and the Python form of their values, are:
 
     ``null``; ``boolean``; ``integer`` and ``decimal``; ``double`` and ``float`` (both ``float``);
     ``string``; ``binary``; ``date`` (days); ``time`` (micros); ``timestamp_ntz`` and ``timestamp`` (nanos,

@@ -75,7 +75,7 @@ def read_opaque(text: Text, first: int, after: int, names: Names, *, negated: bo
                 f"an aggregate or window function cannot be used in a predicate: {node.sql('spark')[:60]!r}"
             )
             raise InvalidExpression(problem, source="predicate", hint="Compute it first, and write its value")
-    ids = set()
+    ids: set[int] = set()
     for column in tree.find_all(exp.Column):
         parts = [part.name for part in column.parts]
         found, rest = names.find_start(parts)
@@ -93,7 +93,7 @@ def read_opaque(text: Text, first: int, after: int, names: Names, *, negated: bo
 
 def _bare_names(text: Text, first: int, after: int, names: Names) -> set[int]:
     """Columns whose names sqlglot takes for something else, as in ``current_date > 5``."""
-    ids = set()
+    ids: set[int] = set()
     for index in range(first, after):
         token = text.tokens[index]
         if (

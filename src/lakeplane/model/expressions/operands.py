@@ -6,9 +6,8 @@ A reader returns None for tokens of any other shape.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias
 
-from lakeplane.model.expressions.bind import compare, in_list
 from lakeplane.model.expressions.literals import (
     NULL,
     Literal,
@@ -28,42 +27,18 @@ from lakeplane.model.expressions.opaque import Names
 from lakeplane.model.expressions.steps import TRUNCATING_UNITS, Source
 from lakeplane.model.expressions.tokens import Text
 from lakeplane.model.expressions.tree import (
-    FALSE,
-    MIRRORED,
-    NEGATED,
-    TRUE,
-    Compare,
-    IsNan,
-    Operator,
-    Predicate,
-    StartsWith,
     Term,
-    all_of,
-    any_of,
-    is_absent,
-    is_present,
 )
 from lakeplane.model.transforms import MAX_PARAMETER, Bucket, Transform, Truncate, accepts
-from lakeplane.model.types import BOOLEAN, DATE, FLOATS, STRING, TIMESTAMPS, ZONED
+from lakeplane.model.types import DATE, TIMESTAMPS, ZONED
 
 Operand: TypeAlias = Source | Literal
 
-_OPERATORS: Final[dict[str, Operator]] = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
-_CONSTANTS: Final = {"TRUE": Literal("boolean", True), "FALSE": Literal("boolean", False), "NULL": NULL}  # noqa: FBT003
+CONSTANTS: Final = {"TRUE": Literal("boolean", True), "FALSE": Literal("boolean", False), "NULL": NULL}  # noqa: FBT003
 _TYPED: Final = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME", "X"})
 _CASTS: Final = frozenset({"DATE", "TIMESTAMP", "DOUBLE", "FLOAT", "INT", "BIGINT", "STRING"})
 _INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "LONG": 64}
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
-_WILDCARD: Final = re.compile(r"[%_]")
 
 
 class Found(NamedTuple):
@@ -126,8 +101,8 @@ class OperandReader:
             case "word" if token.word in _TYPED and following.kind == "string":
                 literal = self._typed(token.word, position + 1)
                 return None if literal is None else Found(literal, position + 2)
-            case "word" if token.word in _CONSTANTS and following.text not in ("(", "."):
-                literal = _CONSTANTS[token.word]
+            case "word" if token.word in CONSTANTS and following.text not in ("(", "."):
+                literal = CONSTANTS[token.word]
             case _:
                 return self._named(position, after)
         return None if literal is None else Found(literal, position + 1)
@@ -184,6 +159,11 @@ class OperandReader:
         arguments = self.arguments(opening)
         if arguments is None or (len(path) > 1 and path[-2].lower() != "system"):
             return None
+        return self._of_iceberg(name, arguments) or (
+            self._of_spark(name, arguments) if len(path) == 1 else None
+        )
+
+    def _of_iceberg(self, name: str, arguments: list[Operand]) -> Source | None:
         match name, arguments:
             case "years" | "months" | "days" | "hours", [Source() as source]:
                 # Iceberg counts in UTC, whatever the session's zone is.
@@ -194,8 +174,11 @@ class OperandReader:
                 return _transformed(source, Truncate, width)
             case "truncate", [Source() as source, Literal(kind="integer", value=width)]:
                 return _transformed(source, Truncate, width)
-            case _ if len(path) > 1:
+            case _:
                 return None
+
+    def _of_spark(self, name: str, arguments: list[Operand]) -> Operand | None:
+        match name, arguments:
             case "date" | "to_date", [Source() as source]:
                 return self._view(source, "date")
             case "year", [Source() as source]:
@@ -211,10 +194,10 @@ class OperandReader:
         type_ = source.term.type
         if source.view or not source.term.is_plain or not (type_ is DATE or type_ in TIMESTAMPS):
             return None
-        if type_ is DATE:
-            return (
-                None if view == "hours" else source if view in ("date", "days") else Source(source.term, view)
-            )
+        if type_ is DATE and view in ("date", "days"):
+            return source
+        if type_ is DATE and view == "hours":
+            return None
         if zone_matters and type_ in ZONED and not self.zone.is_utc:
             return None
         return Source(source.term, view)
@@ -280,5 +263,3 @@ def _transformed(source: Source, kind: type[Bucket | Truncate], parameter: int) 
     transform: Transform = kind(parameter)
     term = source.term
     return Source(Term(term.field_id, term.type, transform)) if accepts(transform, term.type) else None
-
-

@@ -22,9 +22,10 @@ from __future__ import annotations
 from typing import Final
 
 from lakeplane.errors import InvalidExpression
-from lakeplane.model.expressions.leaves import LeafReader, is_word
+from lakeplane.model.expressions.leaves import LeafReader
 from lakeplane.model.expressions.literals import read_zone
 from lakeplane.model.expressions.opaque import Names, read_opaque
+from lakeplane.model.expressions.operands import is_word
 from lakeplane.model.expressions.tokens import Text, read_tokens
 from lakeplane.model.expressions.tree import Predicate, all_of, any_of
 from lakeplane.model.schema import Schema

@@ -7,6 +7,8 @@ whose order is that of their unsigned bytes; for UTF-8 that is the order of code
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,6 +41,7 @@ Comparable: TypeAlias = Any
 
 _COMPARED: Final = frozenset({STRING, UUID, BINARY, BOOLEAN, DATE, TIME, *INTEGERS, *FLOATS, *TIMESTAMPS})
 _INT64_DIGITS: Final = 18
+_FEW_MEMBERS: Final = 32
 
 
 class Column(NamedTuple):
@@ -123,6 +126,8 @@ def _integers(type_: Type, array: pa.Array) -> pa.Array:
 def _unscaled(type_: Decimal, array: pa.Array) -> Comparable:
     if not pa.types.is_decimal128(array.type) or array.type.scale != type_.scale:
         array = array.cast(pa.decimal128(38, type_.scale))
+    if not len(array):
+        return np.zeros(0, np.int64)
     halves = np.frombuffer(array.buffers()[1], dtype="<i8", offset=array.offset * 16, count=2 * len(array))
     low, high = halves[0::2], halves[1::2]
     fits = bool(np.all((high == low >> 63) | ~valid_mask(array)))
@@ -150,25 +155,21 @@ def physical(type_: Type, value: Any) -> Any:
 def test(values: Comparable, op: Operator, value: Any) -> Mask:
     """Compare each value with one, as numbers or bytes: NaN is neither less nor greater than any."""
     if isinstance(values, np.ndarray):
-        match op:
-            case "=":
-                found = values == value
-            case "!=":
-                found = values != value
-            case "<":
-                found = values < value
-            case "<=":
-                found = values <= value
-            case ">":
-                found = values > value
-            case ">=":
-                found = values >= value
-        return found.astype(np.bool_)
+        found: Mask = np.asarray(_OPERATORS[op](values, value), np.bool_)
+        return found
     kernel = _KERNELS[op]
     return to_mask(kernel(values, pa.scalar(value, pa.large_binary())))
 
 
-_KERNELS = {
+_OPERATORS: Final[dict[Operator, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_KERNELS: Final[dict[Operator, Callable[[Any, Any], Any]]] = {
     "=": pc.equal,
     "!=": pc.not_equal,
     "<": pc.less,
@@ -187,10 +188,15 @@ def is_any_of(values: Comparable, members: list[Any]) -> Mask:
     """Whether each value is one of the members."""
     if not isinstance(values, np.ndarray):
         return to_mask(pc.is_in(values, value_set=pa.array(members, pa.large_binary())))
-    if values.dtype == object:
+    if values.dtype == object or not _fit(values, members):
         known = frozenset(members)
-        return np.fromiter((value in known for value in values), np.bool_, len(values))
+        return np.fromiter((value in known for value in values.tolist()), np.bool_, len(values))
     return np.isin(values, np.array(members, dtype=values.dtype))
+
+
+def _fit(values: Comparable, members: list[Any]) -> bool:
+    """Whether the sorted members can be numbers of NumPy; long decimals cannot."""
+    return values.dtype != np.int64 or not members or (members[0] >= -(2**63) and members[-1] < 2**63)
 
 
 def first_not_below(
@@ -202,8 +208,12 @@ def first_not_below(
     """
     side = "right" if after_equal else "left"
     if isinstance(values, np.ndarray):
-        return np.searchsorted(np.array(members, dtype=values.dtype), values, side=side)  # type: ignore[call-overload,no-any-return]
-    # Distinct values are few beside the files, and their order is that of bytes in Python, too.
+        kind = values.dtype if _fit(values, members) else np.dtype(object)
+        return np.searchsorted(np.array(members, dtype=kind), values.astype(kind), side=side)  # type: ignore[call-overload,no-any-return]
+    if len(members) <= _FEW_MEMBERS:
+        after: Operator = ">=" if after_equal else ">"
+        return sum((test(values, after, m).astype(np.intp) for m in members), np.zeros(len(values), np.intp))
+    # Of many files, each distinct bound is looked up once. Bytes have the same order in Python.
     coded = values.dictionary_encode()
     texts = np.array(
         [b"" if each is None else each for each in coded.dictionary.to_pylist()] or [b""], dtype=object

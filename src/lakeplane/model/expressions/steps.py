@@ -145,9 +145,10 @@ def _integer_step(type_: Type, literal: Literal) -> Step | None:
 def _decimal_step(type_: Decimal, literal: Literal) -> Step | None:
     match literal.kind:
         case "integer":
-            whole_digits = _INT_DIGITS if abs(literal.value) < 2**31 else _LONG_DIGITS
-            fits = max(type_.precision - type_.scale, whole_digits) + type_.scale <= _MAX_DIGITS
-            return whole(literal.value * 10**type_.scale) if fits and abs(literal.value) < 2**63 else None
+            value = literal.value
+            usual = _INT_DIGITS if -(2**31) <= value < 2**31 else _LONG_DIGITS
+            whole_digits = max(type_.precision - type_.scale, usual, len(str(abs(value))))
+            return whole(value * 10**type_.scale) if whole_digits + type_.scale <= _MAX_DIGITS else None
         case "decimal":
             fits = _comparable(type_.precision - type_.scale, type_.scale, literal.value)
             return _number_step(literal.value, type_.scale) if fits else None

@@ -1,0 +1,95 @@
+"""From what a user types to a lake: which catalog, and which stores."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from lakeplane.catalog.catalog import Catalog
+from lakeplane.catalog.filesystem import FilesystemCatalog
+from lakeplane.catalog.memory import MemoryPointers
+from lakeplane.catalog.metadata_files import Surroundings
+from lakeplane.catalog.pointer_catalog import PointerCatalog
+from lakeplane.catalog.pointers import Pointers
+from lakeplane.errors import InvalidInput
+from lakeplane.lake import Lake
+from lakeplane.model.location import Location, parse_location
+from lakeplane.storage.open import open_router
+from lakeplane.storage.store import Store
+
+_SQL: Final = re.compile(r"(sqlite|postgresql|mysql|mariadb)(\+\w+)?:")
+_REAL: Final = Surroundings(now_ms=lambda: time.time_ns() // 1_000_000, new_id=lambda: str(uuid.uuid4()))
+
+
+def connect(
+    target: str | Path, *, warehouse: str | Path | None = None, locations: Iterable[str] = (), **options: Any
+) -> Lake:
+    """Connect to a catalog.
+
+    - a directory or bucket (``"warehouse"``, ``"s3://bucket/lake"``): tables in it, and no server beside it
+    - ``"sqlite:///catalog.db"``, ``"postgresql://..."``, ``"mysql://..."``: names in a database, which others
+      may share; new tables go into ``warehouse``
+    - ``"https://host/catalog"``: an Iceberg REST catalog
+    - ``"memory:"``: names that vanish with the process
+
+    ``locations`` are places beside the warehouse that tables may lie in: what metadata points to elsewhere is
+    not opened. Options of stores are named as other Iceberg clients name them (``s3.endpoint``, ...).
+    """
+    text = str(target)
+    if re.match(r"https?:", text):
+        return Lake(_rest(text, warehouse, options))
+    if text == "memory:" or _SQL.match(text):
+        return Lake(_pointed(text, warehouse, locations, options))
+    if warehouse is not None:
+        raise InvalidInput("a directory is its own warehouse", source=text, hint="Leave warehouse out")
+    root = _place(text)
+    store, opener = _stores(root, locations, options)
+    return Lake(FilesystemCatalog(root, store, surroundings=_REAL, open_store=opener))
+
+
+def _pointed(
+    text: str, warehouse: str | Path | None, locations: Iterable[str], options: dict[str, Any]
+) -> Catalog:
+    if warehouse is None:
+        hint = "Say where tables go: connect(..., warehouse='s3://bucket/lake')"
+        raise InvalidInput("this catalog needs a warehouse", hint=hint)
+    pointers: Pointers
+    if text == "memory:":
+        pointers = MemoryPointers()
+    else:
+        from lakeplane.catalog.sql import SqlPointers  # noqa: PLC0415 - SQLAlchemy is slow to import
+
+        own = {
+            key: options.pop(key) for key in ("catalog_name", "timeout", "create_tables") if key in options
+        }
+        pointers = SqlPointers(text, **own)
+    root = _place(str(warehouse))
+    _, opener = _stores(root, locations, options)
+    return PointerCatalog(pointers, warehouse=root, open_store=opener, surroundings=_REAL)
+
+
+def _rest(text: str, warehouse: str | Path | None, options: dict[str, Any]) -> Catalog:
+    from lakeplane.catalog.rest import RestCatalog  # noqa: PLC0415 - httpx is slow to import
+
+    named = {} if warehouse is None else {"warehouse": str(warehouse)}
+    return RestCatalog(text, **named, **options)
+
+
+def _stores(
+    root: Location, locations: Iterable[str], options: dict[str, Any]
+) -> tuple[Store, Callable[[Location], Store]]:
+    # Buckets are reached with the user's own credentials; of a disk, only what the user has named is ours.
+    elsewhere = () if root.scheme == "file" else (root.scheme,)
+    router = open_router([root, *map(_place, locations)], options, elsewhere=elsewhere)
+    return router, lambda _: router
+
+
+def _place(text: str) -> Location:
+    """Read a location; paths of this machine may be relative."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text):
+        return parse_location(text)
+    return parse_location(str(Path(text).expanduser().absolute()))

@@ -1,0 +1,305 @@
+"""The lake: the noun through which users find, make and drop everything else."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Unknown
+from lakeplane.catalog.commit_loop import Proposal, Work, publish
+from lakeplane.catalog.landed import has_landed
+from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
+from lakeplane.errors import AlreadyExists, CatalogCannot, InvalidInput, OutcomeUnknown
+from lakeplane.evolution import Evolution
+from lakeplane.iceberg import updates as u
+from lakeplane.iceberg.evolve import propose_evolution
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.new_table import creation
+from lakeplane.iceberg.requirements import AssertCreate, AssertViewUuid
+from lakeplane.iceberg.view import ViewMetadata
+from lakeplane.iceberg.view_versions import Representation, ViewVersion
+from lakeplane.model.frozen import FrozenDict
+from lakeplane.model.location import parse_location
+from lakeplane.model.partitioning import PartitionSpec
+from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
+from lakeplane.model.schema import Schema
+from lakeplane.model.sorting import SortOrder
+from lakeplane.table import Table, View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
+
+
+class Lake:
+    """A catalog, with everything in it."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __repr__(self) -> str:
+        return f"Lake({self._catalog!r})"
+
+    def namespaces(self, under: str | Namespace | None = None) -> list[str]:
+        """The namespaces directly inside another one, or at the top."""
+        return [show(each) for each in self._catalog.namespaces(parse_namespace(under))]
+
+    def namespace(self, namespace: str | Namespace) -> FrozenDict[str, str]:
+        """The properties of a namespace."""
+        return self._catalog.namespace(parse_namespace(namespace))
+
+    def create_namespace(
+        self, namespace: str | Namespace, properties: Mapping[str, str] = _NO_PROPERTIES
+    ) -> None:
+        """Make a namespace."""
+        self._catalog.create_namespace(parse_namespace(namespace), properties)
+
+    def change_namespace(
+        self,
+        namespace: str | Namespace,
+        updates: Mapping[str, str] = _NO_PROPERTIES,
+        removals: Sequence[str] = (),
+    ) -> None:
+        """Set and remove properties of a namespace."""
+        self._catalog.change_namespace(parse_namespace(namespace), updates, removals)
+
+    def drop_namespace(self, namespace: str | Namespace) -> None:
+        """Remove a namespace that is empty."""
+        self._catalog.drop_namespace(parse_namespace(namespace))
+
+    def tables(self, namespace: str | Namespace | None = None) -> list[str]:
+        """The names of the tables in a namespace; without one, in all of them."""
+        return [str(name) for each in self._within(namespace) for name in self._catalog.names("table", each)]
+
+    def views(self, namespace: str | Namespace | None = None) -> list[str]:
+        """The names of the views in a namespace; without one, in all of them."""
+        return [str(name) for each in self._within(namespace) for name in self._catalog.names("view", each)]
+
+    def _within(self, namespace: str | Namespace | None) -> list[Namespace]:
+        if namespace:
+            return [parse_namespace(namespace)]
+        found: list[Namespace] = []
+        waiting: list[Namespace] = self._catalog.namespaces()
+        while waiting:
+            each = waiting.pop(0)
+            found.append(each)
+            waiting += self._catalog.namespaces(each)
+        return sorted(found)
+
+    def table(self, name: str | Name) -> Table:
+        """A table as it is now."""
+        return Table(self._catalog, self._catalog.load("table", parse_name(name)))
+
+    def view(self, name: str | Name) -> View:
+        """A view as it is now."""
+        return View(self._catalog.load("view", parse_name(name)))
+
+    def create_table(
+        self,
+        name: str | Name,
+        schema: Schema | pa.Schema | str,
+        *,
+        using: str = "iceberg",
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, str] = _NO_PROPERTIES,
+        location: str | None = None,
+    ) -> Table:
+        """Make a table.
+
+        ``schema`` is DDL text (``"id BIGINT NOT NULL, at TIMESTAMP"``), a Spark or Arrow schema, or ours;
+        ``partition_by`` and ``sort_by`` are texts such as ``"days(at)"`` and ``"amount DESC NULLS LAST"``.
+        The
+        property ``format-version`` chooses 1, 2 (the default) or 3.
+        """
+        if using.lower() != "iceberg":
+            raise InvalidInput(f"tables using {using} cannot be made yet", hint="Use iceberg")
+        full, columns = parse_name(name), as_schema(schema)
+        place = location or str(self._catalog.default_location("table", full))
+        fields = tuple(parse_partition_field(rule, columns) for rule in partition_by)
+        keys = tuple(parse_sort_key(key, columns) for key in sort_by)
+        updates = creation(
+            columns,
+            uuid=str(uuid.uuid4()),
+            location=place,
+            spec=PartitionSpec(0, fields),
+            order=SortOrder(1 if keys else 0, keys),
+            properties=properties,
+        )
+        return Table(self._catalog, self._create(Change("table", full, (AssertCreate(),), updates)))
+
+    def create_view(
+        self,
+        name: str | Name,
+        sql: str,
+        schema: Schema | pa.Schema | str,
+        *,
+        dialect: str = "spark",
+        default_namespace: str | Namespace | None = None,
+        properties: Mapping[str, str] = _NO_PROPERTIES,
+        replace: bool = False,
+    ) -> View:
+        """Make a view, or with ``replace`` give an existing one a new definition."""
+        full = parse_name(name)
+        home = parse_namespace(default_namespace) or full.namespace
+        version = ViewVersion(
+            version_id=1,
+            schema_id=u.LAST_ADDED,
+            timestamp_ms=time.time_ns() // 1_000_000,
+            summary=FrozenDict({"engine-name": "lakeplane"}),
+            representations=(Representation(type="sql", sql=sql, dialect=dialect),),
+            default_namespace=home,
+        )
+        define = (u.AddSchema(as_schema(schema)), u.AddViewVersion(version), u.SetCurrentViewVersion())
+        extra = (u.SetProperties(FrozenDict(properties)),) if properties else ()
+        if replace and full in self._catalog.names("view", full.namespace):
+            done = publish(
+                self._catalog, [Work("view", full, lambda entry: _same_view(entry, (*define, *extra)))]
+            )
+            return View(done.entries[0])
+        place = str(self._catalog.default_location("view", full))
+        made = (u.AssignUuid(str(uuid.uuid4())), u.SetLocation(place), *define, *extra)
+        return View(self._create(Change("view", full, (AssertCreate(),), made)))
+
+    def _create(self, change: Change) -> Entry:
+        match self._catalog.commit([change]):
+            case Committed(entries=(entry,)):
+                return entry
+            case Conflict():
+                raise AlreadyExists(
+                    f"the name {change.name} is taken", hint="Drop it first, or choose another"
+                )
+            case Unknown(reason=reason):
+                return self._look(change, reason)
+            case other:
+                raise AssertionError(other)
+
+    def _look(self, change: Change, reason: str) -> Entry:
+        if change.name in self._catalog.names(change.kind, change.name.namespace):
+            entry = self._catalog.load(change.kind, change.name)
+            if has_landed(change, entry.metadata):
+                return entry
+        raise OutcomeUnknown(
+            reason, source=str(change.name), hint="Look whether it exists before trying again"
+        )
+
+    def register_table(self, name: str | Name, metadata_location: str) -> Table:
+        """Give a name to a table whose metadata file exists."""
+        return Table(self._catalog, self._catalog.register("table", parse_name(name), metadata_location))
+
+    def rename_table(self, old: str | Name, new: str | Name) -> None:
+        """Give a table another name."""
+        self._catalog.rename("table", parse_name(old), parse_name(new))
+
+    def rename_view(self, old: str | Name, new: str | Name) -> None:
+        """Give a view another name."""
+        self._catalog.rename("view", parse_name(old), parse_name(new))
+
+    def drop_view(self, name: str | Name) -> None:
+        """Take the name of a view away."""
+        self._catalog.drop("view", parse_name(name))
+
+    def drop_table(self, name: str | Name, *, purge: bool = False) -> None:
+        """Take the name of a table away; its files stay, unless they are purged.
+
+        Purging deletes exactly the files that the table's metadata names, never a directory.
+        """
+        full = parse_name(name)
+        entry = self._catalog.load("table", full) if purge else None
+        if entry is not None:
+            _check_purge(entry)
+        self._catalog.drop("table", full)
+        if entry is None or not isinstance(entry.metadata, TableMetadata):
+            return
+        store = self._catalog.store_for(entry)
+        home = parse_location(entry.metadata.location)
+        files = [each.metadata_file for each in entry.metadata.metadata_log] + [entry.metadata_location]
+        # A log that came with a registered or copied table may name the files of another one.
+        store.delete(*(at for at in map(parse_location, files) if home.contains(at)))
+
+    def transaction(self) -> Transaction:
+        """Change several tables at once: all changes are published together, or none.
+
+        ::
+
+            with lake.transaction() as work:
+                work.evolve("shop.orders").add_column("note", "STRING")
+                work.evolve("shop.items").add_column("note", "STRING")
+        """
+        return Transaction(self._catalog)
+
+
+class Transaction:
+    """Changes of several tables, published when the ``with`` block ends, and forgotten when it fails."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._evolutions: dict[Name, Evolution] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def evolve(self, name: str | Name) -> Evolution:
+        """Collect changes of a table."""
+        return self._evolutions.setdefault(parse_name(name), Evolution())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return
+        work = [
+            Work("table", name, _proposer(evolution))
+            for name, evolution in sorted(self._evolutions.items())
+            if evolution.steps
+        ]
+        if work:
+            publish(self._catalog, work)
+
+
+def _proposer(evolution: Evolution) -> Any:
+    def propose(entry: Entry) -> Proposal:
+        assert isinstance(entry.metadata, TableMetadata)
+        return propose_evolution(entry.metadata, evolution.steps)
+
+    return propose
+
+
+def _same_view(entry: Entry, updates: Sequence[u.ViewUpdate]) -> Proposal:
+    assert isinstance(entry.metadata, ViewMetadata)
+    return (AssertViewUuid(entry.metadata.view_uuid),), updates
+
+
+def _check_purge(entry: Entry) -> None:
+    metadata = entry.metadata
+    assert isinstance(metadata, TableMetadata)
+    if metadata.properties.get("gc.enabled", "true").strip().lower() == "false":
+        hint = "Its files may belong to others too; set gc.enabled=true if they do not"
+        raise CatalogCannot(
+            "gc.enabled is false, so nothing of the table is deleted", source=str(entry.name), hint=hint
+        )
+    if metadata.snapshots:
+        problem = "purging a table with snapshots takes its manifests, which cannot be read yet"
+        raise CatalogCannot(problem, source=str(entry.name), hint="Drop it without purge: its files stay")
+
+
+def as_schema(given: Any) -> Schema:
+    """Turn what users have for a schema into ours: DDL text, a Spark or an Arrow schema."""
+    if isinstance(given, Schema):
+        return given
+    if not isinstance(given, str) and hasattr(given, "toDDL"):
+        given = given.toDDL()
+    if isinstance(given, str):
+        from lakeplane.model.ddl import parse_ddl  # noqa: PLC0415 - sqlglot is slow to import
+
+        return parse_ddl(given)
+    if type(given).__module__.startswith("pyarrow"):
+        from lakeplane.model.arrow_schema import from_arrow  # noqa: PLC0415 - so is pyarrow
+
+        return from_arrow(given)
+    hint = "Give DDL text, a pyarrow.Schema, a Spark StructType, or a lakeplane Schema"
+    raise InvalidInput(f"not a schema: {type(given).__name__}", hint=hint)

@@ -1,0 +1,236 @@
+"""The nouns that users hold: tables and views, thin over the floors below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from lakeplane.catalog.catalog import Catalog, Entry
+from lakeplane.catalog.commit_loop import Work, publish
+from lakeplane.errors import InvalidInput
+from lakeplane.evolution import Evolution
+from lakeplane.iceberg import refs
+from lakeplane.iceberg.evolve import propose_evolution
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.refs import Proposal, Retention
+from lakeplane.iceberg.snapshots import Ref, Snapshot
+from lakeplane.iceberg.view import ViewMetadata
+from lakeplane.model.frozen import FrozenDict
+from lakeplane.model.schema import Schema
+from lakeplane.receipt import Commit, receipt
+
+ProposeTable = Callable[[TableMetadata], Proposal]
+
+
+class Table:
+    """A table as it was when it was loaded, or last changed through this object; ``refresh`` looks again."""
+
+    def __init__(self, catalog: Catalog, entry: Entry) -> None:
+        assert isinstance(entry.metadata, TableMetadata)
+        self._catalog = catalog
+        self._entry = entry
+        self._metadata = entry.metadata
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, v{self.metadata.format_version}, {len(self.snapshots)} snapshots)"
+
+    @property
+    def name(self) -> str:
+        """The name in the catalog."""
+        return str(self._entry.name)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """Everything that is true of the table, as an immutable value."""
+        return self._metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """The file that holds the metadata."""
+        return self._entry.metadata_location
+
+    @property
+    def location(self) -> str:
+        """Where the table's files go."""
+        return self.metadata.location
+
+    @property
+    def schema(self) -> Schema:
+        """The current columns."""
+        return self.metadata.schema
+
+    @property
+    def properties(self) -> FrozenDict[str, str]:
+        """The table's properties."""
+        return self.metadata.properties
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The snapshots that the table still has."""
+        return self.metadata.snapshots
+
+    @property
+    def refs(self) -> FrozenDict[str, Ref]:
+        """The branches and tags, by name."""
+        return self.metadata.refs
+
+    def refresh(self) -> Table:
+        """Look at the table again, and give it back."""
+        self._become(self._catalog.load("table", self._entry.name))
+        return self
+
+    def evolve(self, *, allow_incompatible: bool = False, case_sensitive: bool = True) -> Evolving:
+        """Change columns, partition fields, sort order, properties and more, all published at the end.
+
+        ::
+
+            with orders.evolve() as change:
+                change.add_column("note", "STRING")
+                change.add_partition_field("days(at)")
+        """
+        evolution = Evolution()
+
+        def propose(table: TableMetadata) -> Proposal:
+            return propose_evolution(
+                table,
+                evolution.steps,
+                allow_incompatible=allow_incompatible,
+                case_sensitive=case_sensitive,
+            )
+
+        return Evolving(evolution, lambda: self._publish(propose))
+
+    def create_branch(
+        self, name: str, at: int | str | None = None, *, replace: bool = False, **retention: int
+    ) -> Commit:
+        """Make a branch at a snapshot id, a branch or a tag; without one, at the current snapshot.
+
+        Retention: ``max_ref_age_ms``, ``max_snapshot_age_ms``, ``min_snapshots_to_keep``.
+        """
+        kept = _retention(retention)
+        return self._publish(lambda table: refs.create_branch(table, name, at, kept, replace=replace))
+
+    def create_tag(
+        self, name: str, at: int | str | None = None, *, replace: bool = False, **retention: int
+    ) -> Commit:
+        """Make a tag at a snapshot id, a branch or a tag; without one, at the current snapshot.
+
+        Retention: ``max_ref_age_ms``.
+        """
+        kept = _retention(retention)
+        return self._publish(lambda table: refs.create_tag(table, name, at, kept, replace=replace))
+
+    def drop_ref(self, name: str) -> Commit:
+        """Drop a branch or tag; its snapshots stay until they are expired."""
+        return self._publish(lambda table: refs.drop(table, name))
+
+    def set_retention(self, name: str, **retention: int) -> Commit:
+        """Change how long a branch or tag is kept; arguments as for ``create_branch``."""
+        kept = _retention(retention)
+        return self._publish(lambda table: refs.set_retention(table, name, kept))
+
+    def fast_forward(self, branch: str, to: int | str) -> Commit:
+        """Move a branch to a snapshot that descends from where it is."""
+        return self._publish(lambda table: refs.fast_forward(table, branch, to))
+
+    def rollback(self, to: int | None = None, *, before_ms: int | None = None) -> Commit:
+        """Make an ancestor of the current snapshot the current one: by its id, or the last before a time."""
+        return self._publish(lambda table: refs.rollback(table, to, before_ms=before_ms))
+
+    def set_current_snapshot(self, to: int | str) -> Commit:
+        """Make any snapshot of the table the current one."""
+        return self._publish(lambda table: refs.move(table, "main", refs.resolve(table, to)))
+
+    def cherrypick(self, snapshot_id: int) -> Commit:
+        """Make main have what a snapshot, written beside it, has added."""
+        return self._publish(lambda table: refs.cherrypick(table, snapshot_id))
+
+    def _publish(self, propose: ProposeTable) -> Commit:
+        before = self.metadata
+        done = publish(self._catalog, [Work("table", self._entry.name, _of_table(propose))])
+        [entry] = done.entries
+        self._become(entry)
+        return receipt(self.name, before, self.metadata, entry.metadata_location, done.attempts)
+
+    def _become(self, entry: Entry) -> None:
+        assert isinstance(entry.metadata, TableMetadata)
+        self._entry, self._metadata = entry, entry.metadata
+
+
+class Evolving:
+    """An evolution that is published when its ``with`` block ends, and forgotten when it fails."""
+
+    def __init__(self, evolution: Evolution, finish: Callable[[], Commit]) -> None:
+        self._evolution = evolution
+        self._finish = finish
+
+    def __enter__(self) -> Evolution:
+        return self._evolution
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._evolution.steps:
+            self._evolution.receipt = self._finish()
+
+
+class View:
+    """A view as it was when it was loaded."""
+
+    def __init__(self, entry: Entry) -> None:
+        assert isinstance(entry.metadata, ViewMetadata)
+        self._entry = entry
+        self._metadata = entry.metadata
+
+    def __repr__(self) -> str:
+        return f"View({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name in the catalog."""
+        return str(self._entry.name)
+
+    @property
+    def metadata(self) -> ViewMetadata:
+        """Everything that is true of the view, as an immutable value."""
+        return self._metadata
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the current version."""
+        return self.metadata.schema
+
+    @property
+    def properties(self) -> FrozenDict[str, str]:
+        """The view's properties."""
+        return self.metadata.properties
+
+    def sql(self, dialect: str = "spark") -> str:
+        """The SELECT that defines the view, in a dialect."""
+        found = self.metadata.current_version.sql_for(dialect)
+        if found is None:
+            known = ", ".join(
+                sorted(each.dialect or "?" for each in self.metadata.current_version.representations)
+            )
+            raise InvalidInput(
+                f"no definition for {dialect}", source=self.name, hint=f"There is one for {known}"
+            )
+        return found
+
+
+def _of_table(propose: ProposeTable) -> Callable[[Entry], Proposal]:
+    def propose_entry(entry: Entry) -> Proposal:
+        assert isinstance(entry.metadata, TableMetadata)
+        return propose(entry.metadata)
+
+    return propose_entry
+
+
+def _retention(given: Mapping[str, Any]) -> Retention:
+    try:
+        return msgspec.convert(dict(given), Retention, strict=True) if given else Retention()
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error), field="retention") from None
