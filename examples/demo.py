@@ -15,7 +15,7 @@ from lakeplane.iceberg.apply import apply
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.metadata_json import parse_metadata, serialize_metadata
 from lakeplane.iceberg.new_table import creation
-from lakeplane.iceberg.requirements import AssertRefSnapshotId, AssertTableUuid, check
+from lakeplane.iceberg.requirements import AssertRefSnapshotId, AssertTableUuid, Requirement, check
 from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
 from lakeplane.model import evolution as e
 from lakeplane.model.expressions.columns import matches_rows
@@ -100,7 +100,7 @@ def evolve(table: TableMetadata) -> TableMetadata:
         default_spec=table.partition_spec,
         default_order=table.sort_order,
     )
-    changes = [
+    changes: list[e.SchemaChange] = [
         e.RenameColumn("amount", "total"),
         e.UpdateColumn("quantity", type=LONG),
         e.AddColumn("currency", STRING, required=True, default="EUR", position=e.After("total")),
@@ -149,7 +149,7 @@ def conflict(table: TableMetadata, stale: TableMetadata) -> None:
         "Somebody else was faster",
         "A change carries its requirements: a lost race is an error, never a lost commit.",
     )
-    requirements = [
+    requirements: list[Requirement] = [
         AssertTableUuid(stale.table_uuid or ""),
         AssertRefSnapshotId(MAIN, stale.current_snapshot_id),
     ]

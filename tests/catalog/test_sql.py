@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 ORDERS = Name(("shop",), "orders")
 ITEMS = Name(("shop",), "items")
 
-JAVA_V0 = """CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL,
-table_name VARCHAR(255) NOT NULL, metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000),
+JAVA_V0 = """CREATE TABLE iceberg_tables(catalog_name VARCHAR(255) NOT NULL,
+table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL, metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000),
 PRIMARY KEY (catalog_name, table_namespace, table_name))"""
 JAVA_PROPERTIES = """CREATE TABLE iceberg_namespace_properties(catalog_name VARCHAR(255) NOT NULL,
 namespace VARCHAR(255) NOT NULL, property_key VARCHAR(255), property_value VARCHAR(1000),
@@ -223,8 +223,7 @@ def test_properties_of_a_namespace(pointers: SqlPointers) -> None:
 
 
 def test_the_last_property_takes_no_namespace_of_pyiceberg_with_it(pointers: SqlPointers, url: str) -> None:
-    values = "('lakeplane', 'peer', 'k', 'v')"
-    run(url, f"INSERT INTO iceberg_namespace_properties VALUES {values}")
+    run(url, "INSERT INTO iceberg_namespace_properties VALUES ('lakeplane', 'peer', 'k', 'v')")
     pointers.change_namespace(("peer",), {}, ["k"])
     assert pointers.namespace(("peer",)) == {}
 
@@ -278,7 +277,7 @@ TWINS += [
     "orde\u0301rs",
     "ß",
     "ss",
-    "ſs",
+    "\u017fs",
     "表",
     "💧",
     "a\\b",
@@ -288,7 +287,7 @@ TWINS += [
     ":x",
     "%s",
 ]
-TWINS += ["%(x)s", "?", "a!_b", "NULL", "ı", "i"]
+TWINS += ["%(x)s", "?", "a!_b", "NULL", "\u0131", "i"]
 
 
 def test_names_that_look_like_others_are_others(pointers: SqlPointers) -> None:
@@ -436,7 +435,7 @@ def test_eight_threads_share_one_catalog(pointers: SqlPointers) -> None:
 
 
 def test_a_fork_shares_no_connection(pointers: SqlPointers) -> None:
-    """A connection that a child inherits breaks the locks of SQLite, and its end closes the parent's session."""
+    """A connection that a child inherits breaks the locks of SQLite, and a server's session ends with it."""
     stop = threading.Event()
     mine: list[tuple[str, str]] = []
 
@@ -466,7 +465,7 @@ def test_a_fork_shares_no_connection(pointers: SqlPointers) -> None:
         stop.set()
         thread.join()
     for process, reading in reports:
-        with open(reading) as pipe:
+        with os.fdopen(reading) as pipe:
             mine += [(a, b) for a, b in (move.split(",") for move in pipe.read().split(";"))]
         os.waitpid(process, 0)
     check_history(mine, pointers.get("table", ORDERS))
@@ -638,12 +637,10 @@ def test_a_commit_that_sqlite_refuses_has_changed_nothing(
 
 
 def trigger(code: str, when: str) -> tuple[str, str]:
-    return (
-        f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION 'made up' USING ERRCODE = '{code}'; END $$",
-        f"CREATE {when} ON iceberg_tables {'DEFERRABLE INITIALLY DEFERRED' if 'AFTER' in when else ''} "
-        "FOR EACH ROW EXECUTE FUNCTION fail()",
-    )
+    deferred = "DEFERRABLE INITIALLY DEFERRED" if "AFTER" in when else ""
+    body = f"BEGIN RAISE EXCEPTION 'made up' USING ERRCODE = '{code}'; END"
+    function = f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$"
+    return function, f"CREATE {when} ON iceberg_tables {deferred} FOR EACH ROW EXECUTE FUNCTION fail()"
 
 
 @pytest.mark.parametrize("when", ["TRIGGER fail BEFORE UPDATE", "CONSTRAINT TRIGGER fail AFTER UPDATE"])
@@ -657,6 +654,7 @@ def trigger(code: str, when: str) -> tuple[str, str]:
     ],
 )
 def test_what_postgres_says_at_a_statement_and_at_commit(
+    *,
     postgres_server: postgres.Server,
     opened: Callable[..., SqlPointers],
     when: str,
@@ -732,11 +730,12 @@ class Proxy:
 )
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_a_lost_connection(
+    *,
     request: pytest.FixtureRequest,
     opened: Callable[..., SqlPointers],
     kind: str,
     word: bytes,
-    deliver: bool,  # noqa: FBT001
+    deliver: bool,
     error: type[LakeplaneError],
     now: str,
 ) -> None:
@@ -824,13 +823,8 @@ def test_tables_that_somebody_else_is_to_make(url: str, opened: Callable[..., Sq
 
 
 def test_rows_that_no_name_reaches_hurt_nobody(pointers: SqlPointers, url: str) -> None:
-    for namespace, name, location in (
-        ("", "root", "'x'"),
-        ("odd..one", "t", "'x'"),
-        ("shop", "empty", "NULL"),
-    ):
-        values = f"('lakeplane', '{namespace}', '{name}', {location}, NULL, NULL)"
-        run(url, f"INSERT INTO iceberg_tables VALUES {values}")
+    for row in ("'', 'root', 'x'", "'odd..one', 't', 'x'", "'shop', 'empty', NULL"):
+        run(url, f"INSERT INTO iceberg_tables VALUES ('lakeplane', {row}, NULL, NULL)")  # noqa: S608
     assert pointers.namespaces() == [("shop",)]
     assert pointers.names("table", ("shop",)) == [ORDERS]
     assert pointers.get("table", Name(("shop",), "empty")) is None
@@ -855,7 +849,7 @@ def test_statements_for_mysql() -> None:
 def test_a_password_is_never_told(
     postgres_server: postgres.Server, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    secret = "hunter2/§%"
+    secret = "hunter2/§%"  # noqa: S105
     base = make_url(postgres_server.url)
     urls = [
         base.set(password=secret),

@@ -8,7 +8,7 @@ import sys
 
 from tests.house.source import Module, imports, is_within, modules, parse
 
-HEAVY = {"numpy", "pyarrow", "pyspark", "sqlglot"}
+HEAVY = {"httpx", "numpy", "obstore", "pyarrow", "pyspark", "sqlalchemy", "sqlglot"}
 
 BELOW = {
     "model": {"model"},

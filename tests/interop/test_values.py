@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeplane.model import transforms
 from lakeplane.model.types import parse_type
-from lakeplane.model.values import from_bytes, to_bytes
+from lakeplane.model.value_bytes import from_bytes, to_bytes
 from tests.interop.peers import ask
 
 if TYPE_CHECKING:

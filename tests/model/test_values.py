@@ -14,7 +14,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lakeplane.errors import InvalidInput, InvalidMetadata
-from lakeplane.model import geo, temporal, values
+from lakeplane.model import geo, temporal, value_bytes, value_json, values
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.geo import Point
 from lakeplane.model.types import (
@@ -145,9 +145,9 @@ JAVA_BYTES: list[tuple[Type, Any, str]] = [
 
 @pytest.mark.parametrize(("type_", "value", "raw"), JAVA_BYTES, ids=str)
 def test_bytes_are_those_of_java(type_: Type, value: Any, raw: str) -> None:
-    assert values.to_bytes(type_, value).hex() == raw
-    assert values.bound_to_bytes(type_, value).hex() == raw
-    found = values.from_bytes(type_, bytes.fromhex(raw))
+    assert value_bytes.to_bytes(type_, value).hex() == raw
+    assert value_bytes.bound_to_bytes(type_, value).hex() == raw
+    found = value_bytes.from_bytes(type_, bytes.fromhex(raw))
     assert (found, type(found)) == (value, type(value))
 
 
@@ -165,28 +165,30 @@ def test_bytes_are_those_of_java(type_: Type, value: Any, raw: str) -> None:
     ],
 )
 def test_decimals_take_the_fewest_bytes(value: int, raw: str) -> None:
-    assert values.to_bytes(Decimal(9, 0), Exact(value)).hex() == raw
+    assert value_bytes.to_bytes(Decimal(9, 0), Exact(value)).hex() == raw
     # Any number of bytes is read: other writers pad.
     for padding in ("", "00" * 20 if value >= 0 else "ff" * 20):
-        assert values.from_bytes(Decimal(9, 0), bytes.fromhex(padding + raw)) == Exact(value)
+        assert value_bytes.from_bytes(Decimal(9, 0), bytes.fromhex(padding + raw)) == Exact(value)
 
 
 @given(st.data())
 def test_values_survive_their_bytes(data: st.DataObject) -> None:
     type_, strategy = data.draw(typed_primitives())
     value = data.draw(strategy)
-    raw = values.to_bytes(type_, value)
-    again = values.from_bytes(type_, raw)
+    raw = value_bytes.to_bytes(type_, value)
+    again = value_bytes.from_bytes(type_, raw)
     assert repr(again) == repr(value)
     values.check_value(type_, again)
     if not isinstance(type_, Geometry | Geography):
-        assert repr(values.bound_from_bytes(type_, values.bound_to_bytes(type_, value))) == repr(value)
+        assert repr(value_bytes.bound_from_bytes(type_, value_bytes.bound_to_bytes(type_, value))) == repr(
+            value
+        )
 
 
 @pytest.mark.parametrize("type_", [FLOAT, DOUBLE])
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, -0.0])
 def test_special_numbers_survive_their_bytes(type_: Type, value: float) -> None:
-    assert repr(values.from_bytes(type_, values.to_bytes(type_, value))) == repr(value)
+    assert repr(value_bytes.from_bytes(type_, value_bytes.to_bytes(type_, value))) == repr(value)
 
 
 @pytest.mark.parametrize(
@@ -203,14 +205,14 @@ def test_special_numbers_survive_their_bytes(type_: Type, value: float) -> None:
     ],
 )
 def test_values_from_before_a_promotion_are_read(type_: Type, raw: str, value: Any) -> None:
-    found = values.bound_from_bytes(type_, bytes.fromhex(raw))
+    found = value_bytes.bound_from_bytes(type_, bytes.fromhex(raw))
     assert repr(found) == repr(value)
 
 
 @pytest.mark.parametrize("type_", [TIMESTAMP, TIMESTAMP_NS])
 def test_a_promoted_date_may_be_out_of_range(type_: Type) -> None:
     with pytest.raises(InvalidMetadata, match="not from"):
-        values.from_bytes(type_, struct.pack("<i", 2**31 - 1))
+        value_bytes.from_bytes(type_, struct.pack("<i", 2**31 - 1))
 
 
 @pytest.mark.parametrize(
@@ -240,10 +242,10 @@ def test_a_promoted_date_may_be_out_of_range(type_: Type) -> None:
 def test_other_lengths_are_refused(type_: Type, sizes: set[int]) -> None:
     for size in range(20):
         if size in sizes:
-            values.from_bytes(type_, bytes(size))
+            value_bytes.from_bytes(type_, bytes(size))
         else:
             with pytest.raises(InvalidMetadata) as caught:
-                values.from_bytes(type_, bytes(size))
+                value_bytes.from_bytes(type_, bytes(size))
             assert str(size) in str(caught.value)
             assert str(type_) in str(caught.value)
 
@@ -262,13 +264,13 @@ def test_other_lengths_are_refused(type_: Type, sizes: set[int]) -> None:
 )
 def test_bytes_out_of_range_are_refused(type_: Type, raw: str) -> None:
     with pytest.raises(InvalidMetadata):
-        values.from_bytes(type_, bytes.fromhex(raw))
+        value_bytes.from_bytes(type_, bytes.fromhex(raw))
 
 
 @given(st.data(), st.binary(max_size=20))
 def test_any_bytes_are_read_or_refused(data: st.DataObject, raw: bytes) -> None:
     type_ = data.draw(typed_primitives())[0]
-    for read in (values.from_bytes, values.bound_from_bytes):
+    for read in (value_bytes.from_bytes, value_bytes.bound_from_bytes):
         try:
             found = read(type_, raw)
         except InvalidMetadata:
@@ -279,9 +281,9 @@ def test_any_bytes_are_read_or_refused(data: st.DataObject, raw: bytes) -> None:
 
 def test_null_has_no_bytes() -> None:
     with pytest.raises(InvalidInput, match="no binary form for None"):
-        values.to_bytes(INT, None)
+        value_bytes.to_bytes(INT, None)
     with pytest.raises(InvalidInput, match="no binary form"):
-        values.to_bytes(PAIR, FrozenDict({4: 1}))
+        value_bytes.to_bytes(PAIR, FrozenDict({4: 1}))
 
 
 # Bounds
@@ -290,29 +292,29 @@ def test_null_has_no_bytes() -> None:
 @pytest.mark.parametrize("type_", [Geometry(), Geography(), Geometry("EPSG:3857")], ids=str)
 def test_bounds_of_geometry_are_points(type_: Type) -> None:
     raw = struct.pack("<4d", 10, 13, math.nan, 20)
-    assert values.bound_from_bytes(type_, raw) == Point(10, 13, None, 20)
-    assert values.bound_to_bytes(type_, Point(10, 13, None, 20)) == raw
+    assert value_bytes.bound_from_bytes(type_, raw) == Point(10, 13, None, 20)
+    assert value_bytes.bound_to_bytes(type_, Point(10, 13, None, 20)) == raw
     with pytest.raises(InvalidInput, match="is a Point"):
-        values.bound_to_bytes(type_, WKB)
-    assert values.to_bytes(type_, WKB) == values.from_bytes(type_, WKB) == WKB
+        value_bytes.bound_to_bytes(type_, WKB)
+    assert value_bytes.to_bytes(type_, WKB) == value_bytes.from_bytes(type_, WKB) == WKB
 
 
 def test_bounds_of_variant_are_values_by_path() -> None:
     bounds = FrozenDict({"$['a']": VariantValue("int8", 5)})
-    raw = values.bound_to_bytes(VARIANT, bounds)
+    raw = value_bytes.bound_to_bytes(VARIANT, bounds)
     assert raw.hex() == "1101" + "0006" + b"$['a']".hex() + "0201" + "00" + "0002" + "0c05"
-    assert values.bound_from_bytes(VARIANT, raw) == bounds
+    assert value_bytes.bound_from_bytes(VARIANT, raw) == bounds
     with pytest.raises(InvalidInput):
-        values.bound_to_bytes(VARIANT, 5)
+        value_bytes.bound_to_bytes(VARIANT, 5)
 
 
 def test_bounds_of_fixed_may_be_truncated() -> None:
-    assert values.bound_from_bytes(Fixed(4), b"ab") == b"ab"
-    assert values.bound_to_bytes(Fixed(4), b"ab") == b"ab"
+    assert value_bytes.bound_from_bytes(Fixed(4), b"ab") == b"ab"
+    assert value_bytes.bound_to_bytes(Fixed(4), b"ab") == b"ab"
     with pytest.raises(InvalidMetadata):
-        values.bound_from_bytes(Fixed(4), b"abcde")
+        value_bytes.bound_from_bytes(Fixed(4), b"abcde")
     with pytest.raises(InvalidInput):
-        values.bound_to_bytes(Fixed(4), b"abcde")
+        value_bytes.bound_to_bytes(Fixed(4), b"abcde")
 
 
 # JSON
@@ -388,13 +390,13 @@ JAVA_JSON: list[tuple[Type, str, str]] = [
 
 @pytest.mark.parametrize(("type_", "text", "written"), JAVA_JSON, ids=str)
 def test_json_is_that_of_java(type_: Type, text: str, written: str) -> None:
-    value = values.from_json(type_, json.loads(text), "default")
+    value = value_json.from_json(type_, json.loads(text), "default")
     values.check_value(type_, value)
-    assert json.dumps(values.to_json(type_, value)) == written
+    assert json.dumps(value_json.to_json(type_, value)) == written
 
 
 def test_json_values_are_canonical() -> None:
-    read = values.from_json
+    read = value_json.from_json
     assert read(FLOAT, 1.23, "") == struct.unpack("<f", struct.pack("<f", 1.23))[0]
     assert repr(read(Decimal(9, 4), "123.4500", "")) == "Decimal('123.4500')"
     assert read(TIMESTAMP, "1970-01-02T00:00:00", "") == temporal.DAY_MICROS
@@ -410,19 +412,19 @@ def test_values_survive_json(data: st.DataObject) -> None:
     type_, strategy = data.draw(typed_values())
     value = data.draw(strategy)
     values.check_value(type_, value)
-    text = json.dumps(values.to_json(type_, value), allow_nan=False)
-    again = values.from_json(type_, json.loads(text), "x")
+    text = json.dumps(value_json.to_json(type_, value), allow_nan=False)
+    again = value_json.from_json(type_, json.loads(text), "x")
     assert again == value
     assert hash(again) == hash(value)
-    assert json.dumps(values.to_json(type_, again)) == text  # -0.0 is still not 0.0
+    assert json.dumps(value_json.to_json(type_, again)) == text  # -0.0 is still not 0.0
 
 
 @pytest.mark.parametrize(
     "type_", [*PRIMITIVES, Decimal(5, 2), Fixed(1), PAIR, List(1, INT), UNKNOWN, VARIANT], ids=str
 )
 def test_null_is_null(type_: Type) -> None:
-    assert values.from_json(type_, None, "x") is None
-    assert values.to_json(type_, None) is None
+    assert value_json.from_json(type_, None, "x") is None
+    assert value_json.to_json(type_, None) is None
     assert values.coerce(type_, None) is None
     values.check_value(type_, None)
 
@@ -467,21 +469,21 @@ NESTED = Map(1, INT, 2, List(3, INT, element_required=True))
 )
 def test_other_json_is_refused_and_the_place_named(type_: Type, raw: Any) -> None:
     with pytest.raises(InvalidMetadata) as caught:
-        values.from_json(type_, raw, "fields[3].initial-default")
+        value_json.from_json(type_, raw, "fields[3].initial-default")
     assert caught.value.field is not None
     assert caught.value.field.startswith("fields[3].initial-default")
 
 
 def test_errors_name_the_place_inside_a_nested_value() -> None:
     with pytest.raises(InvalidMetadata, match=r"^default\[1\]\.4: 'x' is not a JSON value of type int"):
-        values.from_json(List(1, PAIR), [{}, {"4": "x"}], "default")
+        value_json.from_json(List(1, PAIR), [{}, {"4": "x"}], "default")
 
 
 @pytest.mark.parametrize("type_", [FLOAT, DOUBLE])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_json_cannot_hold_every_float(type_: Type, value: float) -> None:
     with pytest.raises(InvalidInput, match="JSON has no form"):
-        values.to_json(type_, value)
+        value_json.to_json(type_, value)
 
 
 JSON = st.recursive(
@@ -502,7 +504,7 @@ JSON = st.recursive(
 @given(typed_values(), JSON)
 def test_any_json_is_read_or_refused(typed: tuple[Type, Any], raw: Any) -> None:
     try:
-        found = values.from_json(typed[0], raw, "x")
+        found = value_json.from_json(typed[0], raw, "x")
     except InvalidMetadata:
         return
     values.check_value(typed[0], found)
@@ -558,9 +560,9 @@ def test_what_is_not_canonical_is_refused(type_: Type, value: Any) -> None:
     with pytest.raises(InvalidInput, match="is not a value of type"):
         values.check_value(type_, value)
     with pytest.raises(InvalidInput):
-        values.to_bytes(type_, value)
+        value_bytes.to_bytes(type_, value)
     with pytest.raises(InvalidInput):
-        values.to_json(type_, value)
+        value_json.to_json(type_, value)
 
 
 def test_a_fault_says_where_it_is() -> None:
@@ -748,15 +750,18 @@ def test_whatever_is_accepted_is_canonical(typed: tuple[Type, Any], value: Any) 
 )
 def test_bounds_are_truncated(value: Any, length: int, lower: Any, upper: Any) -> None:
     type_ = STRING if isinstance(value, str) else BINARY
-    assert values.truncate_lower(type_, value, length) == lower
-    assert values.truncate_upper(type_, value, length) == upper
+    assert value_bytes.truncate_lower(type_, value, length) == lower
+    assert value_bytes.truncate_upper(type_, value, length) == upper
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 5))
 @example("\U0010ffff\U0010ffff", 1)
 @example("\ud7ff\ud7ff", 1)
 def test_a_truncated_string_still_bounds_the_value(value: str, length: int) -> None:
-    lower, upper = values.truncate_lower(STRING, value, length), values.truncate_upper(STRING, value, length)
+    lower, upper = (
+        value_bytes.truncate_lower(STRING, value, length),
+        value_bytes.truncate_upper(STRING, value, length),
+    )
     raw = value.encode()
     assert lower.encode() <= raw
     assert len(lower) <= length
@@ -767,21 +772,21 @@ def test_a_truncated_string_still_bounds_the_value(value: str, length: int) -> N
     assert len(upper) <= length
     # As tight as can be: there is no room between the prefix and the bound.
     assume(len(value) > length)
-    assert values.truncate_lower(STRING, value, length).encode() < upper.encode()
+    assert value_bytes.truncate_lower(STRING, value, length).encode() < upper.encode()
 
 
 @given(st.binary(), st.integers(1, 5))
 @example(b"\xff\xff", 1)
 def test_truncated_bytes_still_bound_the_value(value: bytes, length: int) -> None:
     for type_ in (BINARY, Fixed(len(value))):
-        assert values.truncate_lower(type_, value, length) <= value
-        upper = values.truncate_upper(type_, value, length)
+        assert value_bytes.truncate_lower(type_, value, length) <= value
+        upper = value_bytes.truncate_upper(type_, value, length)
         if upper is None:
             assert set(value[:length]) == {255}
         else:
             assert upper >= value
             assert len(upper) <= length
-            assert values.bound_from_bytes(type_, values.bound_to_bytes(type_, upper)) == upper
+            assert value_bytes.bound_from_bytes(type_, value_bytes.bound_to_bytes(type_, upper)) == upper
 
 
 @pytest.mark.parametrize(
@@ -796,6 +801,6 @@ def test_truncated_bytes_still_bound_the_value(value: bytes, length: int) -> Non
     ],
 )
 def test_nothing_else_is_truncated(type_: Type, value: Any, length: int) -> None:
-    for truncate in (values.truncate_lower, values.truncate_upper):
+    for truncate in (value_bytes.truncate_lower, value_bytes.truncate_upper):
         with pytest.raises(InvalidInput, match="cannot truncate"):
             truncate(type_, value, length)

@@ -56,6 +56,7 @@ from lakeplane.errors import (
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import Location, parse_location
+from lakeplane.storage.probe import require_put_if_absent
 from lakeplane.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,8 @@ class FilesystemCatalog:
         self._store = store
         self._open_store = open_store
         self._surroundings = surroundings
+        # A disk refuses by itself what it cannot do; some object stores only pretend, so they are tried out.
+        self._is_tried = warehouse.scheme == "file"
 
     def __repr__(self) -> str:
         return f"FilesystemCatalog({str(self._warehouse)!r})"
@@ -171,11 +174,7 @@ class FilesystemCatalog:
         """Publish the next state of a namespace; False when somebody else was faster."""
         at = self._series_of(namespace).file(number, "json")
         data = msgspec.json.encode(None if properties is None else dict(properties))
-        try:
-            self._store.put(at, data, if_absent=True)
-        except FileExists:
-            return False
-        return True
+        return self._create(at, data)
 
     def _has_namespace(self, namespace: Namespace) -> bool:
         if self._taken(namespace):
@@ -274,18 +273,11 @@ class FilesystemCatalog:
         number = series.first_free() if base is None else base[0].number + 1
         at = series.file(number, _suffix(change.kind, base[1].metadata if base else None))
         data = serialize(metadata, compress=at.name.endswith(".gz.metadata.json"))
-        taken = Conflict(f"somebody else published version {number}")
         try:
-            self._store.put(at, data, if_absent=True)
-        except FileExists:
-            return taken
+            if not self._create(at, data):
+                return Conflict(f"somebody else published version {number}")
         except OutcomeUnknown as lost:
-            # Two writers write the same bytes only if they make the same change in the same millisecond.
-            found = self._look(at)
-            if found is None:
-                return Unknown(str(lost))
-            if found != data:
-                return taken
+            return Unknown(str(lost))
         try:
             in_a_hole = base is not None and self._in_a_hole(change, base[0])
         except LakeplaneError as trouble:
@@ -298,11 +290,21 @@ class FilesystemCatalog:
         self._delete_outdated(series, metadata, number)
         return Committed((Entry(change.kind, change.name, metadata, str(at)),))
 
-    def _look(self, at: Location) -> bytes | None:
+    def _create(self, at: Location, data: bytes) -> bool:
+        """Be the first to create a file; False when somebody else was."""
+        if not self._is_tried:
+            require_put_if_absent(self._store, self._warehouse)
+            self._is_tried = True
         try:
-            return self._store.read(at)
-        except LakeplaneError:
-            return None
+            self._store.put(at, data, if_absent=True)
+        except (FileExists, OutcomeUnknown) as failure:
+            # A request that is delivered twice loses against itself. Two writers write the same bytes only if
+            # they make the same change in the same millisecond, and then it is made.
+            try:
+                return self._store.read(at) == data
+            except LakeplaneError:
+                raise OutcomeUnknown(failure.problem, source=str(at)) from None
+        return True
 
     def _in_a_hole(self, change: Change, base: Version) -> bool:
         """Whether our number was free only because it had been used and deleted.
@@ -322,8 +324,8 @@ class FilesystemCatalog:
         """Delete versions that the table's log does not name any more: from the oldest on, without a gap."""
         if not isinstance(metadata, TableMetadata) or not deletes_old_files(metadata):
             return
-        kept = {parse_location(entry.metadata_file) for entry in metadata.metadata_log}
         try:
+            kept = {parse_location(entry.metadata_file) for entry in metadata.metadata_log}
             for version in series.all():
                 if version.number >= number or version.at in kept:
                     return

@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 from lakeplane.catalog.catalog import Change, Entry, Kind, Metadata
 from lakeplane.catalog.names import Name
-from lakeplane.errors import FileExists, FileMissing, InvalidMetadata, OutcomeUnknown, StorageError
+from lakeplane.errors import (
+    FileExists,
+    FileMissing,
+    InvalidLocation,
+    InvalidMetadata,
+    OutcomeUnknown,
+    StorageError,
+)
 from lakeplane.iceberg.apply import apply, record_previous
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.metadata_json import parse_metadata, serialize_metadata
@@ -116,5 +123,12 @@ def outdated_files(base: Metadata | None, new: Metadata) -> list[Location]:
     kept = {entry.metadata_file for entry in new.metadata_log}
     home = metadata_directory(base)
     dropped = [entry.metadata_file for entry in base.metadata_log if entry.metadata_file not in kept]
-    # A log that came with a registered or copied table may name files of another one.
-    return [at for at in map(parse_location, dropped) if home.contains(at)]
+    # A log that came with a registered or copied table may name files of another one, or odd places.
+    return [at for file in dropped if (at := _location(file)) is not None and home.contains(at)]
+
+
+def _location(file: str) -> Location | None:
+    try:
+        return parse_location(file)
+    except InvalidLocation:
+        return None

@@ -114,9 +114,7 @@ class PointerCatalog:
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish changes, all in one transaction of what keeps the pointers."""
-        if len({change.name for change in changes}) < len(changes):
-            hint = "Put all updates of a table into one change"
-            raise InvalidInput("two changes of one name in one commit", hint=hint)
+        _check_once(changes)
         steps: list[_Step] = []
         try:
             for change in changes:
@@ -241,6 +239,13 @@ class PointerCatalog:
     def store_for(self, entry: Entry) -> Store:
         """The store that holds the files of a table."""
         return self._open_store(parse_location(entry.metadata.location))
+
+
+def _check_once(changes: Sequence[Change]) -> None:
+    """Refuse two changes of one name: both would start from what is there now, and one would be lost."""
+    if len({change.name for change in changes}) < len(changes):
+        hint = "Put all updates of a table into one change"
+        raise InvalidInput("two changes of one name in one commit", hint=hint)
 
 
 def _entry(step: _Step) -> Entry:

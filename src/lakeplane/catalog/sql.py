@@ -208,6 +208,7 @@ class SqlPointers:
 
         def work(connection: Connection) -> None:
             # First, so that a table that is being made in it is waited for, or waits for this.
+            self._properties(connection, namespace, lock="all")
             gone = connection.execute(delete(PROPERTIES).where(self._in(namespace))).rowcount
             here = same((TABLES.c.catalog_name, self._catalog), (TABLES.c.table_namespace, encoded))
             used = connection.scalar(select(1).where(here).limit(1)) is not None
@@ -307,8 +308,11 @@ class SqlPointers:
 
     def _require_locked(self, connection: Connection, namespace: Namespace) -> None:
         """Require a namespace, and let nobody drop it before the end of the transaction."""
-        self._properties(connection, namespace, lock="share")
-        self._require(connection, namespace)
+        while not self._properties(connection, namespace, lock="share"):
+            # None to lock, or dropped while they were waited for; then others may be there by now.
+            if not self._properties(connection, namespace):
+                self._require(connection, namespace)
+                return
 
     def rename(self, kind: Kind, old: Name, new: Name) -> None:
         """Move a pointer to another name; ``AlreadyExists`` if that is taken by a table or a view."""

@@ -132,9 +132,11 @@ class _Reader:
     def field(self, field: pa.Field, place: str) -> Field:
         metadata = field.metadata or {}
         type_ = self.type(field.type, metadata, place)
-        doc = metadata.get(DOC)
+        text = metadata.get(DOC)
+        doc = None if text is None else text.decode("utf-8", "replace")
+        # Nothing but null is in a column of nulls.
         required = not field.nullable and type_ is not UNKNOWN
-        return Field(_field_id(metadata), field.name, type_, required, doc and doc.decode("utf-8", "replace"))
+        return Field(_field_id(metadata), field.name, type_, required, doc)
 
     def type(self, type_: pa.DataType, metadata: Mapping[bytes, bytes], place: str) -> Type:
         extension, parameters = _extension(type_, metadata)
@@ -270,12 +272,11 @@ def _crs(given: object, kind: object) -> str:
 
 
 def _to_field(field: Field) -> pa.Field:
-    metadata: dict[bytes, bytes] = {FIELD_ID: str(field.id).encode()}
+    metadata: dict[bytes, bytes] = {FIELD_ID: str(field.id).encode(), **_to_extension(field.type)}
     if field.doc is not None:
         metadata[DOC] = field.doc.encode()
-    return pa.field(
-        field.name, _to_type(field.type), not field.required, {**metadata, **_to_extension(field.type)}
-    )
+    nullable = not field.required or field.type is UNKNOWN
+    return pa.field(field.name, _to_type(field.type), nullable, metadata)
 
 
 def _to_type(type_: Type) -> pa.DataType:

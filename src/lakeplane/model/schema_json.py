@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakeplane.errors import InvalidInput, InvalidMetadata
-from lakeplane.model import values
+from lakeplane.model import value_json
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
 from lakeplane.model.records import Int, Record, read_all
 from lakeplane.model.schema import Schema, check_structure
@@ -139,8 +139,8 @@ def _field(record: _FieldRecord, where: str, position: int) -> Field:
         type_,
         record.required,
         record.doc,
-        values.from_json(type_, record.initial_default, f"{place}.initial-default"),
-        values.from_json(type_, record.write_default, f"{place}.write-default"),
+        value_json.from_json(type_, record.initial_default, f"{place}.initial-default"),
+        value_json.from_json(type_, record.write_default, f"{place}.write-default"),
         record.unknown,
     )
 
@@ -155,9 +155,9 @@ def _write_field(field: Field) -> dict[str, Any]:
     if field.doc is not None:
         document["doc"] = field.doc
     if field.initial_default is not None:
-        document["initial-default"] = values.to_json(field.type, field.initial_default)
+        document["initial-default"] = value_json.to_json(field.type, field.initial_default)
     if field.write_default is not None:
-        document["write-default"] = values.to_json(field.type, field.write_default)
+        document["write-default"] = value_json.to_json(field.type, field.write_default)
     return {**document, **thaw(field.unknown)} if field.unknown else document
 
 

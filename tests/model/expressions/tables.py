@@ -42,7 +42,7 @@ from lakeplane.model.types import (
     Fixed,
     Type,
 )
-from lakeplane.model.values import truncate_lower, truncate_upper
+from lakeplane.model.value_bytes import truncate_lower, truncate_upper
 from tests.model.expressions.oracle import COLUMNS, IDS, NAMES, Names, Row
 
 ARROW: dict[Any, pa.DataType] = {
