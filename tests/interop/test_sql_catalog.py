@@ -112,7 +112,7 @@ def test_both_commit_to_one_table_and_nothing_is_lost(
     asking = {**question, "do": "change", "table": "plain.orders", "times": 25}
     peer = threading.Thread(target=lambda: answers.append(ask("pyiceberg_sql_catalog", asking)))
     peer.start()
-    ours = []
+    ours: list[str] = []
     while peer.is_alive() or len(ours) < 25:
         now = pointers.get("table", ORDERS)
         assert now is not None
