@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entr
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
-from lakeplane.errors import AlreadyExists, CatalogCannot, InvalidInput, OutcomeUnknown
+from lakeplane.errors import AlreadyExists, CatalogCannot, InvalidInput, LakeplaneError, OutcomeUnknown
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.evolve import propose_evolution
@@ -179,7 +180,7 @@ class Lake:
                 raise AssertionError(other)
 
     def _look(self, change: Change, reason: str) -> Entry:
-        if change.name in self._catalog.names(change.kind, change.name.namespace):
+        with contextlib.suppress(LakeplaneError):
             entry = self._catalog.load(change.kind, change.name)
             if has_landed(change, entry.metadata):
                 return entry

@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,7 +43,6 @@ from tests.catalog import postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lakeplane.catalog.pointers import Pointers
 
@@ -469,6 +469,33 @@ def test_a_fork_shares_no_connection(pointers: SqlPointers) -> None:
             mine += [(a, b) for a, b in (move.split(",") for move in pipe.read().split(";"))]
         os.waitpid(process, 0)
     check_history(mine, pointers.get("table", ORDERS))
+
+
+def open_files() -> set[str]:
+    """What the file descriptors of this process lead to, besides pipes."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.add(str(each.readlink()))
+    return {each for each in found if not each.startswith("pipe")}
+
+
+def test_at_a_fork_no_connection_is_open(url: str, opened: Callable[..., SqlPointers]) -> None:
+    before = open_files()
+    pointers = opened(url)
+    pointers.create_namespace(("shop",), {})
+    assert {each for each in open_files() - before if "/proc/" not in each}
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        left = sorted(each for each in open_files() - before if "/proc/" not in each)
+        os.write(writing, repr(left).encode())
+        os._exit(0)
+    os.waitpid(process, 0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        assert pipe.read() == "[]"
+    assert pointers.namespaces() == [("shop",)]
 
 
 def _climb_once(pointers: SqlPointers, new: str) -> list[tuple[str, str]]:

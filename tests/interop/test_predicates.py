@@ -18,7 +18,7 @@ from lakeplane.model.expressions.columns import matches_rows
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.tree import Opaque, leaves
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, Decimal, Field
+from lakeplane.model.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMP, Decimal, Field, Type
 from tests.interop.peers import ask
 
 SEED = 20_260_102
@@ -50,12 +50,10 @@ COLUMNS: dict[str, tuple[str, Any, list[Any]]] = {
         [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, 12)],  # noqa: DTZ001
     ),
 }
+TYPES: tuple[Type, ...] = (INT, LONG, DOUBLE, Decimal(9, 2), STRING, BOOLEAN, DATE, TIMESTAMP)
 SCHEMA = Schema(
     tuple(
-        Field(number, name, type_)
-        for number, (name, type_) in enumerate(
-            zip(COLUMNS, (INT, LONG, DOUBLE, Decimal(9, 2), STRING, BOOLEAN, DATE, TIMESTAMP), strict=True), 1
-        )
+        Field(number, name, type_) for number, (name, type_) in enumerate(zip(COLUMNS, TYPES, strict=True), 1)
     )
 )
 NUMBERS = [

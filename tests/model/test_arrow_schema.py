@@ -191,9 +191,10 @@ PROJJSON = {"type": "GeographicCRS", "id": {"authority": "EPSG", "code": 4326}}
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        ("", Geometry("srid:0")),
-        ("{}", Geometry("srid:0")),
-        ('{"crs": null}', Geometry("srid:0")),
+        ("", Geometry()),
+        ("{}", Geometry()),
+        ('{"crs": null}', Geometry()),
+        ('{"crs": "0", "crs_type": "srid"}', Geometry("srid:0")),
         ('{"crs": "OGC:CRS84", "crs_type": "authority_code"}', Geometry()),
         ('{"crs": "EPSG:4326"}', Geometry("EPSG:4326")),
         ('{"crs": "5070", "crs_type": "srid"}', Geometry("srid:5070")),
@@ -214,6 +215,39 @@ def test_geometries_of_geoarrow(metadata: str, expected: Type) -> None:
 
     assert read(pa.large_binary(), name="geoarrow.wkb", metadata=metadata) == expected
     assert read(Wkb()) == expected
+
+
+def test_geometries_mean_in_arrow_what_they_mean_in_its_parquet_files() -> None:
+    """Arrow's own writer: an empty ``crs`` of Parquet's GEOMETRY is the default one, OGC:CRS84."""
+
+    class Wkb(pa.ExtensionType):  # type: ignore[misc]
+        def __init__(self, metadata: bytes) -> None:
+            self.given = metadata
+            super().__init__(pa.binary(), "geoarrow.wkb")
+
+        def __arrow_ext_serialize__(self) -> bytes:
+            return self.given
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, _storage: pa.DataType, metadata: bytes) -> Wkb:
+            return cls(metadata)
+
+    pa.register_extension_type(Wkb(b""))
+    try:
+        for metadata, crs in (
+            (b"{}", ""),
+            (b'{"crs":"OGC:CRS84"}', ""),
+            (b'{"crs":"srid:5070"}', "srid:5070"),
+        ):
+            type_, file = Wkb(metadata), io.BytesIO()
+            column = pa.ExtensionArray.from_storage(type_, pa.array([], pa.binary()))
+            pq.write_table(pa.table({"c": column}), file, store_schema=False)
+            assert str(pq.ParquetFile(file).schema.column(0).logical_type) == f"Geometry(crs={crs})"
+            expected = Geometry(crs) if crs else Geometry()
+            assert read(type_) == expected
+            assert read(pq.read_schema(file).field(0).type) == expected
+    finally:
+        pa.unregister_extension_type("geoarrow.wkb")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import msgspec
 from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Kind, Unknown
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name
-from lakeplane.errors import CatalogUnavailable, CommitConflict, OutcomeUnknown
+from lakeplane.errors import CommitConflict, LakeplaneError, OutcomeUnknown
 from lakeplane.iceberg.requirements import Requirement
 from lakeplane.iceberg.updates import Update
 from lakeplane.model.frozen import FrozenDict
@@ -109,7 +109,8 @@ def _look(
     for attempt in range(1, policy.retries + 2):
         try:
             now = tuple(catalog.load(change.kind, change.name) for change in changes)
-        except (CatalogUnavailable, OutcomeUnknown):
+        except LakeplaneError:
+            # Whatever keeps us from looking now: what was sent may have happened, and that must be said.
             now = ()
         if now and all(
             has_landed(change, entry.metadata) for change, entry in zip(changes, now, strict=True)

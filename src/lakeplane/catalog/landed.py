@@ -22,7 +22,7 @@ def has_landed(change: Change, now: Metadata) -> bool:
     uuids = [update.uuid for update in change.updates if isinstance(update, AssignUuid)]
     if uuids:
         own = now.table_uuid if isinstance(now, TableMetadata) else now.view_uuid
-        return own == uuids[-1]
+        return (own or "").lower() == uuids[-1].lower()
     try:
         if isinstance(now, TableMetadata):
             return apply(now, change.updates, now_ms=now.last_updated_ms) is now  # type: ignore[arg-type]

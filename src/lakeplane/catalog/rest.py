@@ -156,6 +156,7 @@ class RestCatalog:
         """Give a name to a table or view whose metadata file exists."""
         check_new(name.parts)
         parse_location(metadata_location)
+        self._commits.require_namespace(name.namespace)
         request = self._request(
             REGISTER[kind],
             f"register {kind} {name}",

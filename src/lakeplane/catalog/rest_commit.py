@@ -14,11 +14,12 @@ from typing import Any, Final
 from lakeplane.catalog.catalog import Change, Committed, Conflict, Entry, Metadata, Outcome, Unknown
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.metadata_files import creates
-from lakeplane.catalog.names import check_new
+from lakeplane.catalog.names import Name, Namespace, check_new, show
 from lakeplane.catalog.rest_create import is_plain, table_request, view_request, with_uuid, without_uuid
 from lakeplane.catalog.rest_entries import DELEGATED, Entries
 from lakeplane.catalog.rest_errors import is_from_catalog
-from lakeplane.catalog.rest_paths import COMMIT, COMMIT_ALL, CREATE
+from lakeplane.catalog.rest_paths import COMMIT, COMMIT_ALL, CREATE, LOAD_NAMESPACE
+from lakeplane.catalog.rest_prepare import prepare
 from lakeplane.catalog.rest_session import Reply, Request, Session
 from lakeplane.errors import (
     AlreadyExists,
@@ -31,7 +32,7 @@ from lakeplane.errors import (
 )
 from lakeplane.iceberg.requirements import AssertTableUuid, AssertViewUuid, check
 from lakeplane.iceberg.update_json import write_requirements, write_updates
-from lakeplane.iceberg.updates import AddSnapshot, AssignUuid
+from lakeplane.iceberg.updates import AddSchema, AddSnapshot, AssignUuid
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Commits:
             case []:
                 return Committed(())
             case [Change(kind="view") as change] if creates(change):
+                self.require_namespace(change.name.namespace)
                 return self._create_view(change)
             case [change]:
                 return self._commit_one(change)
@@ -65,50 +67,82 @@ class Commits:
                 return self._commit_all(several)
 
     def _commit_one(self, change: Change) -> Outcome:
-        if creates(change):
-            staged = self._stage(change)
-            if not isinstance(staged, Change):
-                return staged
-            change = staged
+        ready = self._ready(change, alone=True)
+        if not isinstance(ready, Change):
+            return Committed((ready,)) if isinstance(ready, Entry) else ready
+        return self._send_one(ready)
+
+    def _send_one(self, ready: Change) -> Outcome:
         request = Request(
-            endpoint=COMMIT[change.kind],
-            path=self._session.paths.of(COMMIT[change.kind], change.name.namespace, change.name.name),
-            doing=f"commit to {change.kind} {change.name}",
-            document=_document(change),
-            token=self._entries.token(change.kind, change.name),
+            endpoint=COMMIT[ready.kind],
+            path=self._session.paths.of(COMMIT[ready.kind], ready.name.namespace, ready.name.name),
+            doing=f"commit to {ready.kind} {ready.name}",
+            document=_document(ready),
+            token=self._entries.token(ready.kind, ready.name),
         )
-        return self._outcome(change, request)
+        return self._outcome(ready, request)
 
     def _commit_all(self, changes: list[Change]) -> Outcome:
         if any(change.kind == "view" for change in changes):
             raise CatalogCannot("a REST catalog commits several tables together, but no views")
         path = self._session.paths.of(COMMIT_ALL)
-        prepared: list[Change] = []
+        done: dict[Name, Entry] = {}
+        send: list[Change] = []
         for change in changes:
-            staged = self._stage(change, alone=False) if creates(change) else change
-            if not isinstance(staged, Change):
-                return staged
-            prepared.append(staged)
-        names = ", ".join(str(change.name) for change in prepared)
+            match self._ready(change, alone=False):
+                case Change() as ready:
+                    send.append(ready)
+                case Entry() as entry:
+                    done[entry.name] = entry
+                case outcome:
+                    return outcome
+        if send:
+            outcome = self._send_one(send[0]) if len(send) == 1 else self._send_all(send, path)
+            if not isinstance(outcome, Committed):
+                return outcome
+            done |= {entry.name: entry for entry in outcome.entries}
+        return Committed(tuple(done[change.name] for change in changes))
+
+    def _send_all(self, changes: list[Change], path: str) -> Outcome:
+        names = ", ".join(str(change.name) for change in changes)
         request = Request(
             endpoint=COMMIT_ALL,
             path=path,
             doing=f"commit to {names:.200}",
-            document={"table-changes": list(map(_document, prepared))},
+            document={"table-changes": list(map(_document, changes))},
         )
         reply = self._session.write(request)
-        if not reply.is_success:
-            return self._failed(prepared, request, reply)
+        return self._read_all(changes) if reply.is_success else self._failed(changes, request, reply)
+
+    def _read_all(self, changes: list[Change]) -> Outcome:
+        """What the changes led to: the server does not say, and it may be newer by now."""
         try:
-            # The answer is empty: what the changes led to is read, and may be newer than they are.
-            return Committed(tuple(self._entries.load(each.kind, each.name, whole=True) for each in prepared))
+            return Committed(tuple(self._entries.load(each.kind, each.name, whole=True) for each in changes))
         except LakeplaneError as error:
             return Unknown(f"it was committed, and could not be read then: {error}")
 
-    def _stage(self, change: Change, *, alone: bool = True) -> Change | Outcome:
+    def _ready(self, change: Change, *, alone: bool) -> Change | Entry | Outcome:
+        """The change as it is to be sent, if it needs to be."""
+        kind, name = change.kind, change.name
+        if not creates(change):
+            now_ms = int(self._session.now() * 1000)
+            seen = self._entries.seen(kind, name)
+            return prepare(change, seen, lambda: self._entries.load(kind, name, whole=True), now_ms)
+        self.require_namespace(name.namespace)
+        return self._stage(change, alone=alone)
+
+    def require_namespace(self, namespace: Namespace) -> None:
+        """Raise ``NotFound`` if there is no such namespace: not all servers look."""
+        paths = self._session.paths
+        if paths.has(LOAD_NAMESPACE):
+            doing = f"namespace {show(namespace)}"
+            path = paths.of(LOAD_NAMESPACE, namespace)
+            self._session.read(Request(endpoint=LOAD_NAMESPACE, path=path, doing=doing))
+
+    def _stage(self, change: Change, *, alone: bool) -> Change | Outcome:
         """Announce a table that is about to be created; servers prepare for it, and give it its identity."""
         paths = self._session.paths
-        if not paths.has(CREATE["table"]):
+        if not paths.has(CREATE["table"]) or not any(isinstance(each, AddSchema) for each in change.updates):
             return change
         request = self._creation(change, table_request(change, stage=True))
         reply = self._session.write(request)

@@ -110,6 +110,11 @@ class Entries:
             return kept.entry
         return self.take(kind, name, answer, snapshots)
 
+    def seen(self, kind: Kind, name: Name) -> Entry | None:
+        """A table or view with all its snapshots, as it was when it was last seen."""
+        kept = self._find(kind, name)
+        return kept.entry if kept is not None and kept.snapshots == ALL else None
+
     def take(self, kind: Kind, name: Name, answer: Answer, snapshots: str = ALL) -> Entry:
         """Read the answer to a load, commit, create or register, and keep it."""
         entry, access = self._session.parse(

@@ -117,15 +117,23 @@ class SqlPointers:
     def _has(self, connection: Connection, namespace: Namespace) -> bool:
         if not namespace:
             return False
-        for column in (PROPERTIES.c.namespace, TABLES.c.table_namespace):
-            here = same((column.table.c.catalog_name, self._catalog), (column, encode(namespace)))
-            if connection.scalar(select(1).where(here).limit(1)):
-                return True
-        return namespace in _all_of(self._written_namespaces(connection))
+        return bool(self._properties(connection, namespace)) or self._is_implied(connection, namespace)
+
+    def _is_implied(self, connection: Connection, namespace: Namespace) -> bool:
+        """Whether a namespace is there because of what is in it."""
+        if self._holds_tables(connection, namespace):
+            return True
+        written = {each for each in self._written_namespaces(connection) if each != encode(namespace)}
+        return namespace in _all_of(written)
+
+    def _holds_tables(self, connection: Connection, namespace: Namespace) -> bool:
+        catalog, column = TABLES.c.catalog_name, TABLES.c.table_namespace
+        here = same((catalog, self._catalog), (column, encode(namespace)))
+        return connection.scalar(select(1).where(here).limit(1)) is not None
 
     def _require(self, connection: Connection, namespace: Namespace) -> None:
         if not self._has(connection, namespace):
-            raise NotFound(f"there is no namespace {show(namespace)}", hint="Create it first")
+            raise _no_namespace(namespace)
 
     def _properties(
         self, connection: Connection, namespace: Namespace, *, lock: Literal["no", "share", "all"] = "no"
@@ -169,7 +177,7 @@ class SqlPointers:
     def _insert(self, connection: Connection, encoded: str, properties: Mapping[str, str]) -> None:
         home = {"catalog_name": self._catalog, "namespace": encoded}
         rows = [{**home, "property_key": key, "property_value": value} for key, value in properties.items()]
-        connection.execute(insert(PROPERTIES), rows)
+        connection.execute(insert(PROPERTIES).values(rows))
 
     def change_namespace(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str]
@@ -210,10 +218,9 @@ class SqlPointers:
             # First, so that a table that is being made in it is waited for, or waits for this.
             self._properties(connection, namespace, lock="all")
             gone = connection.execute(delete(PROPERTIES).where(self._in(namespace))).rowcount
-            here = same((TABLES.c.catalog_name, self._catalog), (TABLES.c.table_namespace, encoded))
-            used = connection.scalar(select(1).where(here).limit(1)) is not None
             inside = f"{encoded}."
-            if used or any(each.startswith(inside) for each in self._written_namespaces(connection)):
+            below = any(each.startswith(inside) for each in self._written_namespaces(connection))
+            if below or self._holds_tables(connection, namespace):
                 raise NamespaceNotEmpty(f"the namespace {show(namespace)} is not empty")
             if not gone:
                 raise NotFound(f"there is no namespace {show(namespace)}")
@@ -309,10 +316,11 @@ class SqlPointers:
     def _require_locked(self, connection: Connection, namespace: Namespace) -> None:
         """Require a namespace, and let nobody drop it before the end of the transaction."""
         while not self._properties(connection, namespace, lock="share"):
-            # None to lock, or dropped while they were waited for; then others may be there by now.
-            if not self._properties(connection, namespace):
-                self._require(connection, namespace)
+            if namespace and self._is_implied(connection, namespace):
                 return
+            if not self._properties(connection, namespace):
+                raise _no_namespace(namespace)
+            # Dropped while it was waited for, and made again by now.
 
     def rename(self, kind: Kind, old: Name, new: Name) -> None:
         """Move a pointer to another name; ``AlreadyExists`` if that is taken by a table or a view."""
@@ -345,6 +353,10 @@ class SqlPointers:
                 raise NotFound(f"there is no {kind} {name}")
 
         self._write(work)
+
+
+def _no_namespace(namespace: Namespace) -> NotFound:
+    return NotFound(f"there is no namespace {show(namespace)}", hint="Create it first")
 
 
 def _all_of(written: set[str]) -> set[Namespace]:

@@ -3,7 +3,8 @@
 Every Arrow type that Iceberg has a place for is read, whatever its layout: ``large_string`` and
 ``string_view`` are strings, a dictionary is what it holds, ``fixed_size_list`` is a list. What would lose
 values is refused, with the cast that helps. Extension types are known by their names, registered or not:
-``arrow.uuid``, ``arrow.json`` (a string), ``arrow.bool8``, ``arrow.parquet.variant`` and ``geoarrow.wkb``.
+``arrow.uuid``, ``arrow.json`` (a string), ``arrow.bool8``, ``arrow.parquet.variant`` and ``geoarrow.wkb``
+(without a reference system it has the default one, as where Arrow writes it to Parquet).
 
 Field ids are kept in the metadata key ``PARQUET:field_id``, where Arrow's Parquet reader puts them, and docs
 in ``doc``. Defaults, schema ids and identifier fields have no place in an Arrow schema.
@@ -23,6 +24,7 @@ from lakeplane.errors import InvalidInput
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_paths import number_fields
 from lakeplane.model.types import (
+    DEFAULT_CRS,
     MAX_FIELD_ID,
     UNKNOWN,
     UUID,
@@ -49,9 +51,6 @@ EXTENSION_NAME: Final = b"ARROW:extension:name"
 EXTENSION_METADATA: Final = b"ARROW:extension:metadata"
 
 _NO_ID: Final = -1
-_UNKNOWN_CRS: Final = "srid:0"
-"""How Parquet names the reference system of geometries that were given none."""
-
 _FLAT: Final[dict[pa.DataType, Type]] = {
     pa.null(): UNKNOWN,
     pa.bool_(): Primitive.BOOLEAN,
@@ -258,7 +257,7 @@ def _geo(parameters: bytes, place: str) -> Type:
 def _crs(given: object, kind: object) -> str:
     match given:
         case None:
-            return _UNKNOWN_CRS
+            return DEFAULT_CRS
         case {"id": {"authority": str(authority), "code": (int() | str()) as code}}:
             return f"{authority}:{code}"
         case str():
@@ -303,7 +302,7 @@ def _to_extension(type_: Type) -> dict[bytes, bytes]:
         case Primitive.VARIANT:
             return {EXTENSION_NAME: b"arrow.parquet.variant", EXTENSION_METADATA: b""}
         case Geometry(crs=crs):
-            parameters = {} if crs == _UNKNOWN_CRS else {"crs": crs}
+            parameters = {"crs": crs}
         case Geography():
             parameters = {"crs": type_.crs, "edges": type_.algorithm}
         case _:

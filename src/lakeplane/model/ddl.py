@@ -26,7 +26,16 @@ from msgspec.structs import replace
 from lakeplane.errors import InvalidExpression, InvalidInput
 from lakeplane.model.ddl_types import read_flat, refuse_type, write_flat
 from lakeplane.model.ddl_words import Cursor, quote_name, reading
-from lakeplane.model.expressions.literals import Literal, Zone, read_zone, unquote
+from lakeplane.model.expressions.literals import (
+    Literal,
+    Zone,
+    read_date,
+    read_time,
+    read_timestamp,
+    read_zone,
+    timestamp_literal,
+    unquote,
+)
 from lakeplane.model.expressions.opaque import Names
 from lakeplane.model.expressions.operands import OperandReader
 from lakeplane.model.expressions.sql_text import literal_sql
@@ -60,7 +69,7 @@ _TAKES: Final[dict[str, frozenset[object]]] = {
     "decimal": frozenset({"float", "double", Decimal}),
     "double": frozenset({"float", "double"}),
     "float": frozenset({"float", "double"}),
-    "string": frozenset({"string", "uuid", *map(str, TEMPORAL)}),
+    "string": frozenset({"string", "uuid"}),
     "binary": frozenset({"binary", "uuid", Fixed}),
     "date": frozenset({"date"}),
     "time": frozenset({"time"}),
@@ -134,6 +143,17 @@ def _read(source: str, zone: str, rule: Callable[[_Reader], Type]) -> Type:
         reader.finish()
     ids = itertools.count(1)
     return number_fields(found, lambda _name: next(ids))
+
+
+def _temporal(type_: Type, text: str, zone: Zone) -> Literal | None:
+    """A string as the date or time that Spark makes of it before it becomes the default of a column."""
+    if type_ in ZONED:
+        return timestamp_literal(text, zone)
+    if type_ in TIMESTAMPS:
+        read = read_timestamp(text)
+        return None if read is None or read[1] is not None else Literal("timestamp_ntz", read[0])
+    value = read_date(text) if type_ is Primitive.DATE else read_time(text)
+    return None if value is None else Literal(str(type_), value)
 
 
 class _Reader(Cursor):
@@ -250,6 +270,8 @@ class _Reader(Cursor):
         kind, value = found.operand
         if kind == "null":
             return None
+        if kind == "string" and type_ in TEMPORAL:
+            kind, value = _temporal(type_, value, self.operands.zone) or found.operand
         family = str(type_) if isinstance(type_, Primitive) else type(type_)
         if defaults_to_null_only(type_) or family not in _TAKES[kind]:
             self.refuse(f"the default of a column of type {type_} cannot be of kind {kind}", at=start)

@@ -280,7 +280,7 @@ def keeps_every_acknowledged_commit(subject: Subject) -> None:
         try:
             writer = subject.connect()
             for _ in range(_COMMITS):
-                acknowledged.append(_append_until_committed(writer, name))
+                acknowledged.append(_append_until_committed(writer, name))  # noqa: PERF401 - one by one
         except BaseException as failure:  # noqa: BLE001  # raised below, in the thread of the check
             failures.append(failure)
 

@@ -61,7 +61,7 @@ def logs_every_metadata_file(subject: Subject) -> None:
 
 
 def limits_the_log(subject: Subject) -> None:
-    """The log is as long as write.metadata.previous-versions-max says; files stay, for nothing else is said."""
+    """The log is as long as write.metadata.previous-versions-max says; files that it drops stay."""
     catalog = subject.connect()
     name = Name(a_namespace(catalog), "orders")
     entries = [a_table(catalog, name, properties={"write.metadata.previous-versions-max": "2"})]
@@ -87,7 +87,7 @@ def deletes_old_metadata_files(subject: Subject) -> None:
     data = parse_location(entries[0].metadata.location) / "metadata/snap-1.avro"
     catalog.store_for(entries[0]).put(data, b"kept")
     for n in range(5):
-        entries.append(changed(catalog, name, property_set("n", str(n))))  # noqa: PERF401 - in their order
+        entries.append(changed(catalog, name, property_set("n", str(n))))
         there = [_exists(catalog, entries[0], entry.metadata_location) for entry in entries]
         assert there == [number >= len(entries) - 3 for number in range(len(entries))]
     assert table_of(catalog, name) == entries[-1].metadata
@@ -101,7 +101,7 @@ def compresses_metadata(subject: Subject) -> None:
     name = Name(a_namespace(catalog), "orders")
     if not subject.can(Ability.GZIP):
         a_table(catalog, name, properties={"write.metadata.compression-codec": "gzip"})
-        assert table_of(other, name)
+        assert table_of(other, name).properties["write.metadata.compression-codec"] == "gzip"
         return
     a_table(catalog, name)
     for codec in ("gzip", "none"):

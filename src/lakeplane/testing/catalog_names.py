@@ -75,7 +75,18 @@ REFUSED_NAMES: Final = (
 )
 """Names that no new table or namespace may have: they reach elsewhere, hide, or look like another name."""
 
-PLAIN_NAMES: Final = ("a", "z9", "snake_case", "with-dash", "2fast", "select", "table", "null", "data", "metadata")
+PLAIN_NAMES: Final = (
+    "a",
+    "z9",
+    "snake_case",
+    "with-dash",
+    "2fast",
+    "select",
+    "table",
+    "null",
+    "data",
+    "metadata",
+)
 """Names that every catalog takes; words of SQL and names of our own directories among them."""
 
 ODD_NAMES: Final = (
@@ -150,11 +161,11 @@ def refuses_bad_names(subject: Subject) -> None:
     for text in REFUSED_NAMES:
         for name in (Name(home, text), Name((*home, text), "t")):
             new = Change("table", name, (AssertCreate(),), updates)
-            _names_itself_refused(text, lambda new=new: catalog.commit([new]))  # type: ignore[misc]
+            _names_itself_refused(text, lambda new=new: catalog.commit([new]))
         for namespace in ((text,), (*home, text)):
             _names_itself_refused(
                 text,
-                lambda namespace=namespace: catalog.create_namespace(namespace, {}),  # type: ignore[misc]
+                lambda namespace=namespace: catalog.create_namespace(namespace, {}),
             )
         refused(lambda text=text: catalog.register("table", Name(home, text), entry.metadata_location))  # type: ignore[misc]
         refused(lambda text=text: catalog.rename("table", Name(home, "t"), Name(home, text)))  # type: ignore[misc]

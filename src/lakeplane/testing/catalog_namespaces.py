@@ -182,7 +182,7 @@ def tells_prefixes_apart(subject: Subject) -> None:
     catalog.drop_namespace((f"{stem}_b",))
     there = catalog.namespaces()
     assert [(each,) in there for each in names] == [False, True, False, True]
-    assert catalog.load("table", Name((f"{stem}b",), "t"))
+    assert catalog.load("table", Name((f"{stem}b",), "t")).name == Name((f"{stem}b",), "t")
 
 
 def lists_many_namespaces(subject: Subject) -> None:

@@ -46,7 +46,7 @@ def makes_views(subject: Subject) -> None:
         assert catalog.names("table", name.namespace) == []
         return
     raises(NotFound, lambda: catalog.load("view", name))
-    sql = "SELECT count(*) AS id FROM \"o'x\" -- ü"
+    sql = 'SELECT count(*) AS id FROM "o\'x" -- ü'
     made = a_view(catalog, name, sql)
     for each in (catalog, other):
         found = each.load("view", name)
@@ -157,7 +157,7 @@ def changes_views_as_required(subject: Subject) -> None:
     after = changed(catalog, name, property_set("a", "1"), requirements=right, kind="view")
     assert after.metadata.properties["a"] == "1"
     for wrong in (AssertViewUuid(str(uuid.uuid4())), AssertCreate(), AssertTableUuid(view.view_uuid)):
-        _does_not_happen(lambda wrong=wrong: _require(catalog, name, wrong))  # type: ignore[misc]
+        _does_not_happen(lambda wrong=wrong: _require(catalog, name, wrong))
         assert catalog.load("view", name) == after
     for update in (u.SetCurrentViewVersion(77), u.AssignUuid(str(uuid.uuid4()))):
         refused(lambda update=update: change(catalog, name, property_set("b", "2"), update, kind="view"))  # type: ignore[misc]
