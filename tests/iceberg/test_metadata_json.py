@@ -164,6 +164,8 @@ FORGIVEN = {
     *("schemas.1 schema-id", "partition-specs.1.fields.0 field-id"),
     *("snapshots.1 sequence-number", "snapshots.1 manifest-list", "snapshots.1 summary"),
     *("snapshots.1 first-row-id", "snapshots.1 added-rows"),
+    # Early writers of v3 left it out (a table among DuckDB's test data shows it): the snapshots tell it.
+    " next-row-id",
 }
 
 
@@ -505,6 +507,13 @@ def test_a_file_of_several_gzip_members_is_read() -> None:
     assert parse_metadata(gzip.compress(plain[:half]) + gzip.compress(plain[half:])) == metadata(2)
 
 
+def test_a_gzip_header_may_be_longer_than_a_step_of_reading() -> None:
+    packed = serialize_metadata(metadata(2), compress=True)
+    named = packed[:3] + b"\x08" + packed[4:10] + b"n" * 100_000 + b"\0" + packed[10:]
+    assert parse_metadata(named) == metadata(2)
+    refusal_of(named[:50_000])
+
+
 def test_metadata_travels_to_another_process() -> None:
     value = metadata(3)
     assert value.schema.find("place.city").id == 4  # caches are filled
@@ -608,7 +617,7 @@ def test_what_is_not_a_supported_format_version_is_refused(version: Any) -> None
     assert isinstance(error, UnsupportedVersion)
     assert error.field == "format-version"
     if version == 4:
-        assert "4" in str(error)
+        assert "version 4 is still a draft" in str(error)
         assert error.hint is not None
 
 
@@ -828,3 +837,17 @@ def test_a_double_id_among_very_many_columns_is_found_quickly(where: int) -> Non
     fields.append({**fields[where], "name": "twice"})
     with pytest.raises(InvalidMetadata, match="twice"):
         parse(put(table(2), ("schemas", 1), {"type": "struct", "schema-id": 1, "fields": fields}))
+
+
+def test_a_v3_table_without_a_row_counter_counts_on_from_its_snapshots() -> None:
+    # Starting again at 0 would hand out the ids of rows that exist.
+    document = {key: value for key, value in table(3).items() if key != "next-row-id"}
+    read = read_metadata(document)
+    ends = [(each.first_row_id or 0) + (each.added_rows or 0) for each in read.snapshots]
+    assert read.next_row_id == max(ends) > 0
+
+
+def test_a_file_compressed_with_something_else_is_named_for_what_it_is() -> None:
+    # iceberg-go writes metadata in zstandard, which other readers cannot open either.
+    with pytest.raises(InvalidMetadata, match="compressed with zstandard"):
+        parse_metadata(bytes.fromhex("28b52ffd4400c3013d0b00f21641206049ab0068"))

@@ -139,6 +139,10 @@ def test_a_ref_that_breaks_the_retention_rules_can_be_read() -> None:
 def test_without_the_fields_of_v3_a_snapshot_is_otherwise_the_same() -> None:
     whole = Snapshot(snapshot_id=1, timestamp_ms=2, first_row_id=0, added_rows=0, key_id="k", schema_id=4)
     assert without_v3_fields(whole) == Snapshot(snapshot_id=1, timestamp_ms=2, schema_id=4)
+    for alone in ({"first_row_id": 0}, {"added_rows": 0}, {"key_id": "k"}):
+        fields: dict[str, Any] = alone
+        one = Snapshot(snapshot_id=1, timestamp_ms=2, **fields)
+        assert without_v3_fields(one) == Snapshot(snapshot_id=1, timestamp_ms=2)
     plain = Snapshot(snapshot_id=1, timestamp_ms=2, unknown=FrozenDict({"x": 1}))
     assert without_v3_fields(plain) is plain
 

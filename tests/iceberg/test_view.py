@@ -298,6 +298,8 @@ def test_versions_and_schemas_get_the_next_ids() -> None:
     base = view()
     added = change(base, u.AddSchema(Schema((Field(1, "y", STRING),), schema_id=77)))
     assert [schema.schema_id for schema in added.schemas] == [1, 2]
+    third = change(added, u.AddSchema(Schema((Field(1, "z", STRING),))))
+    assert [schema.schema_id for schema in third.schemas] == [1, 2, 3]
     new = with_version(added, version("SELECT 'y'", version_id=1, schema_id=2))
     assert ids_of(new) == [1, 2]
     assert (new.current_version_id, new.schema.find("y").type) == (2, STRING)
@@ -314,22 +316,22 @@ def test_a_version_may_name_the_schema_added_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "updates",
+    ("updates", "problem"),
     [
-        (u.SetCurrentViewVersion(),),
-        (u.SetCurrentViewVersion(9),),
-        (u.AddViewVersion(version("SELECT 1", schema_id=u.LAST_ADDED)),),
-        (u.AddViewVersion(version("SELECT 1", schema_id=23)),),
-        (u.AddViewVersion(version()),),
-        (u.AddViewVersion(version(Representation(type="sql", sql="SELECT 1"))),),
-        (u.AddViewVersion(version(Representation(type="sql", dialect="spark"))),),
-        (u.AddViewVersion(version(sql("SELECT 1"), sql("SELECT 2", "SpArK"))),),
-        (u.AddSchema(Schema((Field(1, "x", LONG), Field(1, "y", LONG)))),),
-        (u.AddSchema(Schema((Field(1, "x", LONG), Field(2, "x", LONG)))),),
+        ((u.SetCurrentViewVersion(),), "no version was added"),
+        ((u.SetCurrentViewVersion(9),), "the view has no version 9"),
+        ((u.AddViewVersion(version("SELECT 1", schema_id=u.LAST_ADDED)),), "no schema was added"),
+        ((u.AddViewVersion(version("SELECT 1", schema_id=23)),), "the view has no schema 23"),
+        ((u.AddViewVersion(version()),), "needs a representation"),
+        ((u.AddViewVersion(version(Representation(type="sql", sql="SELECT 1"))),), "its dialect"),
+        ((u.AddViewVersion(version(Representation(type="sql", dialect="spark"))),), "its sql"),
+        ((u.AddViewVersion(version(sql("SELECT 1"), sql("SELECT 2", "SpArK"))),), "two representations"),
+        ((u.AddSchema(Schema((Field(1, "x", LONG), Field(1, "y", LONG)))),), "used twice"),
+        ((u.AddSchema(Schema((Field(1, "x", LONG), Field(2, "x", LONG)))),), "'x'"),
     ],
 )
-def test_a_change_that_cannot_be_is_refused(updates: tuple[u.ViewUpdate, ...]) -> None:
-    refused(view(), *updates)
+def test_a_change_that_cannot_be_is_refused(updates: tuple[u.ViewUpdate, ...], problem: str) -> None:
+    assert problem in refused(view(), *updates).problem
 
 
 def test_an_update_of_tables_is_refused() -> None:

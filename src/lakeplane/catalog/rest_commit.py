@@ -92,6 +92,9 @@ class Commits:
             match self._ready(change, alone=False):
                 case Change() as ready:
                     send.append(ready)
+                case Entry() if change.requirements:
+                    # It changes nothing, but what it requires must hold at the moment of the others.
+                    send.append(change)
                 case Entry() as entry:
                     done[entry.name] = entry
                 case outcome:

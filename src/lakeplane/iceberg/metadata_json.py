@@ -133,7 +133,7 @@ def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
         partition_statistics=_each(
             document, "partition-statistics", lambda raw, at: read_all(PartitionStatisticsFile, raw, at)
         ),
-        next_row_id=_integer(document, "next-row-id") if version >= 3 else 0,  # noqa: PLR2004
+        next_row_id=_next_row_id(document, snapshots) if version >= 3 else 0,  # noqa: PLR2004
         encryption_keys=_each(document, "encryption-keys", read_keys) if version >= 3 else (),  # noqa: PLR2004
         unknown=freeze({key: document[key] for key in document if key not in known}),
     )
@@ -193,6 +193,13 @@ def _last_partition_id(document: Mapping[str, Any], version: int, specs: tuple[P
     if version == 1 and document.get("last-partition-id") is None:
         return highest
     return max(_integer(document, "last-partition-id", bits=32), highest)
+
+
+def _next_row_id(document: Mapping[str, Any], snapshots: tuple[Snapshot, ...]) -> int:
+    """The table's counter of row ids; writers of early v3 left it out, and then the snapshots tell."""
+    if document.get("next-row-id") is not None:
+        return _integer(document, "next-row-id")
+    return max(((each.first_row_id or 0) + (each.added_rows or 0) for each in snapshots), default=0)
 
 
 def _read_refs(document: Mapping[str, Any], current: int | None) -> FrozenDict[str, Ref]:

@@ -14,6 +14,7 @@ from lakeplane.errors import InvalidInput, InvalidMetadata, LimitExceeded
 T = TypeVar("T")
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 1 << 20
 _STEP: Final = 1 << 14
 
@@ -59,6 +60,9 @@ def encode(document: dict[str, Any], *, compress: bool = False) -> bytes:
 def _load(data: bytes, limits: Limits) -> dict[str, Any]:
     if data.startswith(_GZIP_MAGIC):
         data = _decompress(data, limits)
+    if data.startswith(_ZSTD_MAGIC):
+        hint = "The spec has gzip only; unpack the file, and set write.metadata.compression-codec to gzip or none"
+        raise InvalidMetadata("compressed with zstandard", hint=hint)
     if len(data) > limits.size:
         raise LimitExceeded(f"larger than {limits.size} bytes")
     try:
