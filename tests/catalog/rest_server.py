@@ -79,7 +79,7 @@ class Fault(NamedTuple):
     status: int | None = None
     """To answer instead."""
     applied: int = 0
-    """How often the request is carried out nevertheless; the last answer is lost, or given if no harm is named."""
+    """How often it is carried out nevertheless; the last answer is given, unless something else is."""
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
     body: bytes | None = None
     cut: bool = False

@@ -120,9 +120,7 @@ class Entries:
         entry, access = self._session.parse(
             answer, lambda raw: _read_entry(kind, name, raw), f"{kind} {name}"
         )
-        etag = answer.headers.get("etag")
-        if etag is not None and (len(etag) > _LONGEST_ETAG or not etag.isascii() or not etag.isprintable()):
-            etag = None
+        etag = _etag(answer)
         with self._lock:
             before = self._kept.get((kind, name))
             if before and access == Access() and before.entry.metadata.location == entry.metadata.location:
@@ -158,6 +156,14 @@ class Entries:
     def _find(self, kind: Kind, name: Name) -> _Kept | None:
         with self._lock:
             return self._kept.get((kind, name))
+
+
+def _etag(answer: Answer) -> str | None:
+    etag = answer.headers.get("etag", "")
+    if not etag or len(etag) > _LONGEST_ETAG or not etag.isascii() or not etag.isprintable():
+        return None
+    # Jetty marks the tag of a compressed answer, and does not know its own mark when it comes back.
+    return etag.replace("--gzip", "")
 
 
 def _read_entry(kind: Kind, name: Name, document: Mapping[str, Any]) -> tuple[Entry, Access]:

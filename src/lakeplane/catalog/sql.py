@@ -187,7 +187,9 @@ class SqlPointers:
         encoded = fitting(encode(namespace), NAME_LENGTH, "the namespace")
 
         def work(connection: Connection) -> None:
-            found = self._properties(connection, namespace, lock="all")
+            # What others inserted while their locks were waited for is seen by the second look only.
+            self._properties(connection, namespace, lock="all")
+            found = self._properties(connection, namespace)
             if not found:
                 self._require(connection, namespace)
             wanted = {key: value for key, value in found.items() if key not in removals or key == EXISTS}

@@ -134,6 +134,7 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
         case u.SetCurrentSchema(schema_id):
             _set_current_schema(draft, schema_id)
         case u.RemoveSchemas(ids):
+            _check_unused(draft, ids)
             _remove(draft, "schemas", "schema_id", ids, draft.table.current_schema_id)
         case u.AddPartitionSpec(spec):
             _add_spec(draft, spec)
@@ -229,6 +230,14 @@ def _set_default(draft: _Draft, name: str, values: str, id_name: str, wanted: in
     if all(getattr(each, id_name) != wanted for each in getattr(draft.table, values)):
         raise InvalidChange(f"the table has no {id_name} {wanted}", field=name.replace("_", "-"))
     draft.set(**{name: wanted})
+
+
+def _check_unused(draft: _Draft, schema_ids: tuple[int, ...]) -> None:
+    """Refuse to forget the schema that a snapshot must be read with."""
+    for snapshot in draft.table.snapshots:
+        if snapshot.schema_id in schema_ids:
+            problem = f"schema {snapshot.schema_id} is that of snapshot {snapshot.snapshot_id}"
+            raise InvalidChange(problem, field="schemas", hint="Expire the snapshot first")
 
 
 def _remove(draft: _Draft, values: str, id_name: str, ids: tuple[int, ...], current: int) -> None:

@@ -16,6 +16,7 @@ from lakeplane.errors import InvalidChange
 from lakeplane.iceberg import requirements as q
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.properties import FORMAT_VERSION, check_names, number
 from lakeplane.iceberg.refs import Proposal
 from lakeplane.model.evolution import EvolutionRules, SchemaChange, evolve
 from lakeplane.model.frozen import FrozenDict
@@ -93,6 +94,7 @@ def propose_evolution(
 ) -> Proposal:
     """Turn steps into what must hold and what is to happen."""
     requirements: list[q.Requirement] = [q.AssertTableUuid(table.table_uuid)] if table.table_uuid else []
+    steps = [each for step in steps for each in _as_upgrade(step)]
     updates = [update for step in steps if (update := _plain_update(step)) is not None]
     version = max([table.format_version, *(s.format_version for s in steps if isinstance(s, Upgrade))])
     partition_steps = [step for step in steps if isinstance(step, _PARTITION_STEPS)]
@@ -123,6 +125,21 @@ def propose_evolution(
         requirements.append(q.AssertDefaultSortOrderId(table.default_sort_order_id))
         updates += [u.AddSortOrder(SortOrder(1 if keys else 0, keys)), u.SetDefaultSortOrder()]
     return tuple(requirements), tuple(updates)
+
+
+def _as_upgrade(step: Step) -> list[Step]:
+    """Users know the format version as a property: setting it upgrades the table."""
+    if not isinstance(step, SetProperties):
+        return [step]
+    check_names(step.updates)
+    text = step.updates.get(FORMAT_VERSION)
+    if text is None:
+        return [step]
+    version = number(text)
+    if version is None:
+        raise InvalidChange(f"not a format version: {text!r}", field=FORMAT_VERSION)
+    rest = {key: value for key, value in step.updates.items() if key != FORMAT_VERSION}
+    return [Upgrade(version), *([SetProperties(FrozenDict(rest))] if rest else [])]
 
 
 def _plain_update(step: Step) -> u.TableUpdate | None:

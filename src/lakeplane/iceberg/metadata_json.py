@@ -180,7 +180,9 @@ def _read_specs(document: Mapping[str, Any], version: int) -> tuple[tuple[Partit
 
 
 def _read_orders(document: Mapping[str, Any], version: int) -> tuple[tuple[SortOrder, ...], int]:
-    if version == 1 and not document.get("sort-orders"):
+    listed = document.get("sort-orders")
+    if (version == 1 and not listed) or (listed == [] and document.get("default-sort-order-id") == 0):
+        # Some writers leave the order that sorts nothing out of the list.
         return (UNSORTED,), UNSORTED.order_id
     orders = _required_list(document, "sort-orders", read_order)
     if version == 1 and document.get("default-sort-order-id") is None:

@@ -9,15 +9,13 @@ import msgspec
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.apply import DEFAULT_FORMAT_VERSION
-from lakeplane.iceberg.properties import number
+from lakeplane.iceberg.properties import FORMAT_VERSION, check_names, number
 from lakeplane.model.evolution import assign_fresh_ids
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.partitioning import UNPARTITIONED, PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import UNSORTED, SortOrder
 from lakeplane.model.types import walk
-
-FORMAT_VERSION_PROPERTY = "format-version"
 
 
 def creation(
@@ -34,10 +32,11 @@ def creation(
     The format version comes in as a property, and is not stored as one.
     """
     kept = dict(properties or {})
-    text = kept.pop(FORMAT_VERSION_PROPERTY, str(DEFAULT_FORMAT_VERSION))
+    text = kept.pop(FORMAT_VERSION, str(DEFAULT_FORMAT_VERSION))
     version = number(text)
     if version is None:
-        raise InvalidInput(f"not a format version: {text!r}", field=FORMAT_VERSION_PROPERTY)
+        raise InvalidInput(f"not a format version: {text!r}", field=FORMAT_VERSION)
+    check_names(kept)
     fresh = msgspec.structs.replace(assign_fresh_ids(schema), schema_id=0)
     # Fresh ids do not change the shape: both walks meet the same columns.
     ids = {old.id: new.id for old, new in zip(walk(schema.fields), walk(fresh.fields), strict=True)}

@@ -14,6 +14,7 @@ from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.view_versions import VersionLogEntry, ViewVersion
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
 from lakeplane.model.json_files import DEFAULT_LIMITS, Limits, decode, encode
+from lakeplane.model.location import parse_location
 from lakeplane.model.records import read_all, write
 from lakeplane.model.schema import Schema, check_compatible
 from lakeplane.model.schema_json import read_schema, write_schema
@@ -231,7 +232,7 @@ def _apply_one(draft: _Draft, update: u.ViewUpdate) -> None:  # noqa: C901 - one
             kept = {key: value for key, value in draft.view.properties.items() if key not in removed}
             draft.set(properties=FrozenDict(kept))
         case u.SetLocation(location):
-            draft.set(location=location)
+            draft.set(location=str(parse_location(location)))
         case _:
             raise InvalidChange(f"not an update of a view: {type(update).__name__}")
 

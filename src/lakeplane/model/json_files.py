@@ -61,7 +61,7 @@ def _load(data: bytes, limits: Limits) -> dict[str, Any]:
     if data.startswith(_GZIP_MAGIC):
         data = _decompress(data, limits)
     if data.startswith(_ZSTD_MAGIC):
-        hint = "The spec has gzip only; unpack the file, and set write.metadata.compression-codec to gzip or none"
+        hint = "The spec has gzip only: unpack it, and set write.metadata.compression-codec to gzip or none"
         raise InvalidMetadata("compressed with zstandard", hint=hint)
     if len(data) > limits.size:
         raise LimitExceeded(f"larger than {limits.size} bytes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -198,7 +199,7 @@ def check_structure(schema: Schema) -> None:
     """Refuse a schema that nobody could read: double ids, unusable identifier fields."""
     ids = schema.field_ids
     if len(set(ids)) != len(ids):
-        double = next(each for each in ids if ids.count(each) > 1)
+        double = next(field_id for field_id, count in Counter(ids).items() if count > 1)
         raise InvalidMetadata(f"field id {double} is used twice", field=f"schema {schema.schema_id}")
     for field_id in schema.identifier_field_ids:
         if problem := identifier_problem(schema, field_id):

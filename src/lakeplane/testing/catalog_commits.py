@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -274,31 +275,71 @@ def keeps_every_acknowledged_commit(subject: Subject) -> None:
     """Writers race; every commit that was acknowledged is in the history exactly once, and no other."""
     catalog, name = _orders(subject)
     acknowledged: list[int] = []
-    failures: list[BaseException] = []
 
-    def write() -> None:
-        try:
-            writer = subject.connect()
-            for _ in range(_COMMITS):
-                acknowledged.append(_append_until_committed(writer, name))  # noqa: PERF401 - one by one
-        except BaseException as failure:  # noqa: BLE001  # raised below, in the thread of the check
-            failures.append(failure)
+    def write(start: threading.Barrier) -> None:
+        writer = subject.connect()
+        for _ in range(_COMMITS):
+            # All of them from the same state: one wins, and the others must notice.
+            requirements, updates, snapshot_id = append(table_of(writer, name))
+            start.wait()
+            outcome = change(writer, name, *updates, requirements=requirements)
+            assert isinstance(outcome, Committed | Conflict), outcome
+            if isinstance(outcome, Conflict):
+                snapshot_id = _append_until_committed(writer, name)
+            acknowledged.append(snapshot_id)
 
-    threads = [threading.Thread(target=write) for _ in range(_WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    _race(write)
     table = table_of(catalog, name)
     assert table.current_snapshot_id is not None
     history = [each.snapshot_id for each in table.ancestors(table.current_snapshot_id)]
-    assert len(history) == _WRITERS * _COMMITS
+    assert len(acknowledged) == _WRITERS * _COMMITS
     assert sorted(history) == sorted(acknowledged)
     assert {each.snapshot_id for each in table.snapshots} == set(history)
     numbers = [each.sequence_number for each in table.ancestors(table.current_snapshot_id)]
     assert numbers == sorted(set(numbers), reverse=True)
+
+
+def keeps_changes_that_require_nothing(subject: Subject) -> None:
+    """Writers race without requirements: then the catalog alone sees to it that none is lost."""
+    catalog, name = _orders(subject)
+    acknowledged: list[str] = []
+
+    def write(start: threading.Barrier) -> None:
+        writer, me = subject.connect(), uuid.uuid4().hex
+        start.wait()
+        for number in range(_COMMITS):
+            key = f"{me}-{number}"
+            while isinstance(outcome := change(writer, name, property_set(key, "1")), Conflict):
+                continue
+            assert isinstance(outcome, Committed), outcome
+            acknowledged.append(key)
+
+    _race(write)
+    found = table_of(catalog, name)
+    assert len(acknowledged) == _WRITERS * _COMMITS
+    assert set(acknowledged) <= set(found.properties)
+    files = [entry.metadata_file for entry in found.metadata_log]
+    assert len(files) == len(set(files)) == _WRITERS * _COMMITS
+
+
+def lets_one_creator_win(subject: Subject) -> None:
+    """Of many who make the same table at once, one does, and what it made is there."""
+    catalog = subject.connect()
+    for number in range(_COMMITS):
+        name = Name(a_namespace(catalog), f"orders{number}")
+        won: list[object] = []
+
+        def create(start: threading.Barrier, name: Name = name, won: list[object] = won) -> None:
+            writer = subject.connect()
+            updates = table_updates(writer, name)
+            start.wait()
+            outcome = writer.commit([Change("table", name, (r.AssertCreate(),), updates)])
+            assert isinstance(outcome, Committed | Conflict), outcome
+            if isinstance(outcome, Committed):
+                won.append(outcome.entries[0].metadata)
+
+        _race(create)
+        assert won == [table_of(catalog, name)]
 
 
 def _append_until_committed(catalog: Catalog, name: Name) -> int:
@@ -314,33 +355,30 @@ def _append_until_committed(catalog: Catalog, name: Name) -> int:
     raise AssertionError("a writer never got its turn")
 
 
-def lets_one_creator_win(subject: Subject) -> None:
-    """Of many who make the same table at once, one does, and what it made is there."""
-    catalog = subject.connect()
-    name = Name(a_namespace(catalog), "orders")
-    start, won = threading.Barrier(_WRITERS), []
+def _race(run: Callable[[threading.Barrier], None]) -> None:
+    """Let threads run the same at once, and change places as often as they can; raise what one raised."""
+    start = threading.Barrier(_WRITERS)
     failures: list[BaseException] = []
 
-    def create() -> None:
+    def racer() -> None:
         try:
-            writer = subject.connect()
-            updates = table_updates(writer, name)
-            start.wait()
-            outcome = writer.commit([Change("table", name, (r.AssertCreate(),), updates)])
-            assert isinstance(outcome, Committed | Conflict), outcome
-            if isinstance(outcome, Committed):
-                won.append(outcome.entries[0].metadata)
+            run(start)
         except BaseException as failure:  # noqa: BLE001  # raised below, in the thread of the check
+            start.abort()
             failures.append(failure)
 
-    threads = [threading.Thread(target=create) for _ in range(_WRITERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    threads = [threading.Thread(target=racer) for _ in range(_WRITERS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     if failures:
         raise failures[0]
-    assert won == [table_of(catalog, name)]
 
 
 def commits_to_several_tables_at_once(subject: Subject) -> None:
@@ -481,6 +519,7 @@ COMMIT_CHECKS: Final[tuple[Check, ...]] = (
     replaces_tables,
     moves_refs,
     keeps_every_acknowledged_commit,
+    keeps_changes_that_require_nothing,
     lets_one_creator_win,
     commits_to_several_tables_at_once,
     makes_and_changes_at_once,

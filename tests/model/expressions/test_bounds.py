@@ -159,6 +159,7 @@ STATS = {
         ("no_nans > 5", False, False),
         ("no_nans < 5", True, True),
         ("all_nans_v1 < 5", True, False),
+        ("all_nans_v1 IN (5, 6)", True, False),
         # Bounds in the wrong order are unknown.
         ("inverted = 100", True, False),
         ("inverted IN (100, 101)", True, False),

@@ -157,8 +157,7 @@ def _read(term: Term, stats: ColumnStats, count: int) -> _Known:
     nulls, has_nulls = _count(stats.null_count, count)
     nans, has_nans = _count(stats.nan_count, count)
     is_float = term.value_type in FLOATS
-    has_nulls &= ~(has_values & (nulls > values))
-    has_nans &= ~(has_values & (nans > values))
+    # All counts are 0 where a writer did not count. Counts that contradict each other are never equal.
     some = has_values & (values > 0)
     lower, upper = _bounds(term, stats, count)
     return _Known(
