@@ -75,7 +75,7 @@ def _pointed(
 def _rest(text: str, warehouse: str | Path | None, options: dict[str, Any]) -> Catalog:
     from lakeplane.catalog.rest import RestCatalog  # noqa: PLC0415 - httpx is slow to import
 
-    named = {} if warehouse is None else {"warehouse": str(warehouse)}
+    named: dict[str, Any] = {} if warehouse is None else {"warehouse": str(warehouse)}
     return RestCatalog(text, **named, **options)
 
 

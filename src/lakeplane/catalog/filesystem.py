@@ -65,6 +65,8 @@ _TABLE_SUFFIXES: Final = ("metadata.json", "gz.metadata.json", "metadata.json.gz
 _VIEW_SUFFIXES: Final = ("view.json",)
 _NAMESPACE: Final = ".namespace"
 _PAIMON: Final = ".db"
+_NAMESPACE_ATTEMPTS: Final = 100
+"""Not for ever: where listings stay stale, the number that is tried is taken each time."""
 _LEFT_BEHIND: Final = frozenset({"metadata", "data"})
 """The directories of a table; without a version in them, they remain from one that was dropped."""
 
@@ -130,22 +132,24 @@ class FilesystemCatalog:
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> None:
         """Set and remove properties of a namespace."""
-        while True:
+        for _ in range(_NAMESPACE_ATTEMPTS):
             self._require_namespace(namespace)
             number, properties = self._state(namespace)
             kept = {key: value for key, value in (properties or {}).items() if key not in removals}
             if self._set_state(namespace, number + 1, {**kept, **updates}):
                 return
+        raise _overtaken(namespace)
 
     def drop_namespace(self, namespace: Namespace) -> None:
         """Remove a namespace that is empty; its directory stays, and is told from a live one by its state."""
-        while True:
+        for _ in range(_NAMESPACE_ATTEMPTS):
             self._require_namespace(namespace)
             number, _ = self._state(namespace)
             if self._has_content(namespace):
                 raise NamespaceNotEmpty(f"the namespace {show(namespace)} is not empty")
             if self._set_state(namespace, number + 1, None):
                 return
+        raise _overtaken(namespace)
 
     def _directory(self, parts: tuple[str, ...]) -> Location:
         for part in parts:
@@ -405,6 +409,11 @@ def _is_name(folder: str) -> bool:
     except InvalidInput:
         return False
     return not folder.lower().endswith(_PAIMON)
+
+
+def _overtaken(namespace: Namespace) -> CommitConflict:
+    problem = f"others changed the namespace {show(namespace)} first, {_NAMESPACE_ATTEMPTS} times"
+    return CommitConflict(problem, hint="Try again later")
 
 
 def _uuid(metadata: Metadata) -> str | None:

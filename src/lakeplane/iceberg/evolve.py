@@ -6,13 +6,14 @@ so that two people who add two columns at once both succeed, and two who rename 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from lakeplane.errors import InvalidChange
+from lakeplane.errors import InvalidChange, InvalidInput
 from lakeplane.iceberg import requirements as q
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import TableMetadata
@@ -99,7 +100,7 @@ def propose_evolution(
     version = max([table.format_version, *(s.format_version for s in steps if isinstance(s, Upgrade))])
     partition_steps = [step for step in steps if isinstance(step, _PARTITION_STEPS)]
     order = next((step for step in reversed(steps) if isinstance(step, SetSortOrder)), None)
-    fields = _follow(table.partition_spec.fields, partition_steps, version)
+    fields = _follow(table.partition_spec.fields, partition_steps, table.schema, version)
     rules = EvolutionRules(
         format_version=version,
         last_column_id=table.last_column_id,
@@ -160,7 +161,9 @@ def _plain_update(step: Step) -> u.TableUpdate | None:
 _Field: TypeAlias = PartitionField | AddPartitionField
 
 
-def _follow(fields: Sequence[PartitionField], steps: Sequence[PartitionStep], version: int) -> list[_Field]:
+def _follow(
+    fields: Sequence[PartitionField], steps: Sequence[PartitionStep], schema: Schema, version: int
+) -> list[_Field]:
     """Apply partition steps in order; what is added stays text until the new schema is known."""
     result: list[_Field] = list(fields)
     for step in steps:
@@ -168,7 +171,7 @@ def _follow(fields: Sequence[PartitionField], steps: Sequence[PartitionStep], ve
             case AddPartitionField():
                 result.append(step)
             case RemovePartitionField(field):
-                position = _find(result, field)
+                position = _find(result, field, schema)
                 found = result[position]
                 if version == 1 and isinstance(found, PartitionField):
                     # v1 counts the fields of a spec: one that goes must leave a void in its place.
@@ -176,15 +179,21 @@ def _follow(fields: Sequence[PartitionField], steps: Sequence[PartitionStep], ve
                 else:
                     del result[position]
             case RenamePartitionField(field, name):
-                position = _find(result, field)
+                position = _find(result, field, schema)
                 result[position] = replace(result[position], name=name)
     return result
 
 
-def _find(fields: Sequence[_Field], wanted: str) -> int:
+def _find(fields: Sequence[_Field], wanted: str, schema: Schema) -> int:
+    """The position of a field, given by its name or its rule."""
     for position, field in enumerate(fields):
         if field.name == wanted or (isinstance(field, AddPartitionField) and field.rule == wanted):
             return position
+    with contextlib.suppress(InvalidInput):
+        rule = parse_partition_field(wanted, schema)
+        for position, field in enumerate(fields):
+            if isinstance(field, PartitionField) and field.same_rule(rule):
+                return position
     known = ", ".join(str(field.name) for field in fields) or "none"
     raise InvalidChange(f"no partition field {wanted!r}", hint=f"There is {known}")
 
@@ -195,7 +204,7 @@ def _resolve(fields: Sequence[_Field], schema: Schema, version: int) -> Partitio
         if isinstance(field, PartitionField):
             resolved.append(field)
             continue
-        parsed = parse_partition_field(field.rule, schema)
+        parsed = parse_partition_field(field.rule, schema, evolving=True)
         if field.name is not None:
             parsed = replace(parsed, name=field.name)
         if any(each.same_rule(parsed) for each in resolved):
