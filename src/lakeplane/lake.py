@@ -13,7 +13,14 @@ from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entr
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
-from lakeplane.errors import AlreadyExists, CatalogCannot, InvalidInput, LakeplaneError, OutcomeUnknown
+from lakeplane.errors import (
+    AlreadyExists,
+    CatalogCannot,
+    InvalidInput,
+    LakeplaneError,
+    OutcomeUnknown,
+    StorageError,
+)
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.evolve import propose_evolution
@@ -220,7 +227,12 @@ class Lake:
         home = parse_location(entry.metadata.location)
         files = [each.metadata_file for each in entry.metadata.metadata_log] + [entry.metadata_location]
         # A log that came with a registered or copied table may name the files of another one.
-        store.delete(*(at for at in map(parse_location, files) if home.contains(at)))
+        try:
+            store.delete(*(at for at in map(parse_location, files) if home.contains(at)))
+        except StorageError as left:
+            problem = f"the table is dropped, but not all of its files could be deleted: {left.problem}"
+            hint = f"What is left of them is in {home}"
+            raise StorageError(problem, source=str(full), hint=hint) from None
 
     def transaction(self) -> Transaction:
         """Change several tables at once: all changes are published together, or none.

@@ -40,8 +40,8 @@ class Setup:
         self.clock = Clock()
         self.opened: list[RestCatalog] = []
 
-    def connect(self, path: str = "", **options: Any) -> RestCatalog:
-        self.opened.append(RestCatalog(self.server.uri + path, world=self.clock.world(), **options))
+    def connect(self, **options: Any) -> RestCatalog:
+        self.opened.append(RestCatalog(self.server.uri, options, world=self.clock.world()))
         return self.opened[-1]
 
     def with_table(self, **options: Any) -> RestCatalog:

@@ -57,8 +57,10 @@ def test_an_old_token_serves_while_no_new_one_is_to_be_had(setup: Setup) -> None
     catalog = setup.connect(**LOGIN)
     catalog.namespaces()
     setup.clock.time += 3400
-    setup.server.script.extend([Fault("oauth", status=503)] * 9)
+    setup.server.script.extend([Fault("oauth", status=503)] * 10)
     catalog.namespaces()
+    catalog.namespaces()
+    assert setup.server.paths().count(TOKENS) == 6, "one login, and one renewal in five attempts"
     setup.clock.time += 3400
     with pytest.raises(CatalogUnavailable):
         catalog.namespaces()

@@ -340,7 +340,7 @@ def test_a_transaction_needs_a_server_that_has_them(setup: Setup) -> None:
     second = Name(("shop",), "items")
     a_table(catalog, second)
     changes = [Change("table", each, (), (property_set("a", "1"),)) for each in (ORDERS, second)]
-    with pytest.raises(CatalogCannot, match="POST /v1/{prefix}/transactions/commit"):
+    with pytest.raises(CatalogCannot, match=r"POST /v1/\{prefix\}/transactions/commit"):
         catalog.commit(changes)
 
 
@@ -370,7 +370,7 @@ def test_a_lost_answer_to_a_new_view(setup: Setup, applied: int) -> None:
 
 
 def test_no_memory_for_an_answer_is_a_lost_answer(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Running out of memory while the answer was read started the clean-up of a live commit (iceberg #4673)."""
+    """Running out of memory over the answer started the clean-up of a live commit (iceberg #4673)."""
     catalog = setup.with_table()
     change, snapshot_id = appending(catalog)
     take, calls = catalog._entries.take, []

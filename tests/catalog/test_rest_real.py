@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 THREADS, COMMITS = 8, 20
 
-UNABLE = {
+UNABLE: dict[str, type[Exception] | tuple[type[Exception], ...]] = {
     # The protocol has no transaction with views.
     "commits_tables_and_views_at_once": CatalogCannot,
     # This server looks for a lost metadata file for minutes, and says nothing meanwhile.
@@ -73,7 +73,7 @@ def test_keeps_the_contract_of_catalogs(check: Check, uri: str) -> None:
     options = {"request-timeout-seconds": 2, "retry.max-attempts": 1} if slow else {}
 
     def connect() -> RestCatalog:
-        opened.append(RestCatalog(uri, **options))
+        opened.append(RestCatalog(uri, options))
         return opened[-1]
 
     subject = Subject(connect, ALL - {Ability.KEEPS_UNKNOWN})
@@ -111,7 +111,7 @@ def test_namespaces_in_namespaces(catalog: RestCatalog) -> None:
 
 
 def test_pages_of_a_listing_are_followed(uri: str) -> None:
-    catalog = RestCatalog(uri, **{"rest-page-size": 2})
+    catalog = RestCatalog(uri, {"rest-page-size": 2})
     namespace = a_namespace(catalog)
     names = [Name(namespace, f"t{number}") for number in range(5)]
     for name in names:

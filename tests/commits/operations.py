@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lakeplane.lake import Lake
-from tests.commits.worlds import BASE, HEAD, ITEMS, NEXT, ORDERS, STAGED, World, append
+from tests.commits.worlds import BASE, HEAD, NEXT, ORDERS, STAGED, World, append
 
 
 class Operation(NamedTuple):
@@ -14,6 +14,7 @@ class Operation(NamedTuple):
     run: Callable[[Lake, World], object]
     needs_pointers: bool = False
     deletes_files: bool = False
+    is_typical: bool = False
 
 
 def _evolve(lake: Lake, _: World) -> None:
@@ -49,58 +50,75 @@ def _cherrypick(lake: Lake, _: World) -> None:
     lake.table("shop.orders").cherrypick(STAGED)
 
 
+def _roll_back_in_time(lake: Lake, _: World) -> None:
+    orders = lake.table("shop.orders")
+    orders.rollback(before_ms=orders.metadata.snapshot(HEAD).timestamp_ms)
+
+
 def _append(lake: Lake, _: World) -> None:
     append(lake._catalog, ORDERS, 105)
 
 
-def _append_twice(lake: Lake, _: World) -> None:
-    append(lake._catalog, ITEMS, 201)
-    append(lake._catalog, ITEMS, 202)
-
-
 OPERATIONS = (
-    Operation("create a table", lambda lake, _: lake.create_table("shop.fresh", "id BIGINT")),
+    Operation(
+        "create a table", lambda lake, _: lake.create_table("shop.fresh", "id BIGINT"), is_typical=True
+    ),
     Operation("create a view", lambda lake, _: lake.create_view("shop.recent", "SELECT 1 AS a", "a INT")),
-    Operation("create a namespace", lambda lake, _: lake.create_namespace("new", {"a": "b"})),
+    Operation(
+        "create a namespace", lambda lake, _: lake.create_namespace("new", {"a": "b"}), is_typical=True
+    ),
     Operation(
         "change a namespace", lambda lake, _: lake.change_namespace("shop", {"city": "Oslo"}, ["owner"])
     ),
     Operation("drop a namespace", lambda lake, _: lake.drop_namespace("bare")),
-    Operation("evolve", _evolve),
+    Operation("evolve", _evolve, is_typical=True),
     Operation("set a property", _set_property("shop.orders", seen="yes")),
     Operation(
-        "delete after commit", _set_property("shop.loose", turn="5"), deletes_files=True
+        "delete after commit", _set_property("shop.loose", turn="5"), deletes_files=True, is_typical=True
     ),
     Operation("append", _append),
     Operation("create a branch", lambda lake, _: lake.table("shop.orders").create_branch("b", NEXT)),
     Operation("create a tag", lambda lake, _: lake.table("shop.orders").create_tag("t", HEAD)),
-    Operation("replace a tag", lambda lake, _: lake.table("shop.orders").create_tag("first", HEAD, replace=True)),
+    Operation(
+        "replace a tag", lambda lake, _: lake.table("shop.orders").create_tag("first", HEAD, replace=True)
+    ),
     Operation("drop a tag", lambda lake, _: lake.table("shop.orders").drop_ref("first")),
     Operation(
         "set retention",
         lambda lake, _: lake.table("shop.orders").set_retention("old", min_snapshots_to_keep=2),
     ),
     Operation("roll back", lambda lake, _: lake.table("shop.orders").rollback(BASE)),
-    Operation("roll back in time", lambda lake, _: lake.table("shop.orders").rollback(before_ms=2**52)),
+    Operation("roll back in time", _roll_back_in_time),
     Operation("fast-forward", lambda lake, _: lake.table("shop.orders").fast_forward("old", HEAD)),
-    Operation("set the current snapshot", lambda lake, _: lake.table("shop.orders").set_current_snapshot(BASE)),
+    Operation(
+        "set the current snapshot", lambda lake, _: lake.table("shop.orders").set_current_snapshot(BASE)
+    ),
     Operation("cherry-pick", _cherrypick),
     Operation(
         "replace a view",
         lambda lake, _: lake.create_view("shop.totals", "SELECT 2 AS id", "id BIGINT", replace=True),
+        is_typical=True,
     ),
     Operation(
         "register",
         lambda lake, world: lake.register_table(
             "shop.found", str(world.root / "shop/found/metadata/saved.metadata.json")
         ),
+        is_typical=True,
     ),
-    Operation("drop a table", lambda lake, _: lake.drop_table("shop.items"), deletes_files=True),
+    Operation(
+        "drop a table", lambda lake, _: lake.drop_table("shop.items"), deletes_files=True, is_typical=True
+    ),
     Operation("drop a view", lambda lake, _: lake.drop_view("shop.totals"), deletes_files=True),
     Operation("purge", lambda lake, _: lake.drop_table("shop.items", purge=True), deletes_files=True),
     Operation(
-        "rename a table", lambda lake, _: lake.rename_table("shop.items", "bare.items"), needs_pointers=True
+        "rename a table",
+        lambda lake, _: lake.rename_table("shop.items", "bare.items"),
+        needs_pointers=True,
+        is_typical=True,
     ),
-    Operation("rename a view", lambda lake, _: lake.rename_view("shop.totals", "shop.sums"), needs_pointers=True),
-    Operation("a transaction over two tables", _transaction, needs_pointers=True),
+    Operation(
+        "rename a view", lambda lake, _: lake.rename_view("shop.totals", "shop.sums"), needs_pointers=True
+    ),
+    Operation("a transaction over two tables", _transaction, needs_pointers=True, is_typical=True),
 )

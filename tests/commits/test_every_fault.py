@@ -55,9 +55,7 @@ def faults_for(step: Seen, *, few: bool) -> tuple[Fault, ...]:
 
 
 @pytest.fixture(scope="module", params=WORLDS, ids=lambda each: each.__name__)
-def prepared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Prepared]:
+def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
     folder: Path = tmp_path_factory.mktemp("world")
     world: World = request.param(folder)
     with without_waiting(world.clock):
@@ -66,11 +64,9 @@ def prepared(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
-def test_nothing_is_lost_whatever_step_fails(
-    prepared: Prepared, operation: Operation
-) -> None:
+def test_nothing_is_lost_whatever_step_fails(prepared: Prepared, operation: Operation) -> None:
     world, restore, few = prepared
-    if operation.needs_pointers and world.is_filesystem:
+    if (operation.needs_pointers and world.is_filesystem) or (few and not operation.is_typical):
         return
     restore()
     before, files = state(world), world.files()
@@ -85,7 +81,9 @@ def test_nothing_is_lost_whatever_step_fails(
         if for_ever and isinstance(fault, Die):
             continue
         restore()
-        problem = _try(world, operation, Script(fault, nth=nth, for_ever=for_ever), (before, after), files, seen)
+        problem = _try(
+            world, operation, Script(fault, nth=nth, for_ever=for_ever), (before, after), files, seen
+        )
         if problem:
             step = steps[nth - 1]
             problems.append(f"{step.name} {step.at} {fault} {for_ever=}: {problem}")
@@ -96,6 +94,7 @@ def _try(
     world: World,
     operation: Operation,
     script: Script,
+    *,
     states: tuple[dict[str, Any], dict[str, Any]],
     files: set[str],
     seen: set[str],
@@ -116,8 +115,9 @@ def _try(
         return f"deleted {gone}"
     if data := {each for each in files - world.files() if "/data/" in each or "snap-" in each}:
         return f"deleted {data}"
-    if error is not None and not isinstance(error, (Crash, OutcomeUnknown)) and now == after:
-        return f"has happened, but said {type(error).__name__}: {error}"
+    is_honest = error is None or isinstance(error, (Crash, OutcomeUnknown)) or "is dropped" in str(error)
+    if now == after and not is_honest:
+        return f"has happened, but said {error!r}"
     shape = UNIQUE.sub("*", " ".join(sorted(world.files())))
     if now == before and shape not in seen:
         seen.add(shape)

@@ -235,7 +235,7 @@ def append(catalog: Catalog, name: Name, snapshot_id: int, *, branch: str = MAIN
 
 
 def state(world: World) -> dict[str, Any]:
-    """Everything that is true of a catalog, but times and made-up ids; and the files that must be there, are."""
+    """All that is true of a catalog, but times and made-up ids; checks that no file is missing."""
     lake = world.lake()
     catalog = world.catalog(world.store)
     files = world.files()

@@ -39,6 +39,7 @@ from lakeplane.catalog.metadata_files import (
 from lakeplane.catalog.names import Name, Namespace, check_new, check_part, show
 from lakeplane.catalog.versions import HINT, Series, Version
 from lakeplane.errors import (
+    AccessDenied,
     AlreadyExists,
     CatalogCannot,
     CommitConflict,
@@ -52,6 +53,7 @@ from lakeplane.errors import (
     NotFound,
     OutcomeUnknown,
     RequirementFailed,
+    StorageError,
 )
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.frozen import FrozenDict
@@ -385,9 +387,18 @@ class FilesystemCatalog:
         if again is not None and again != newest:
             problem = f"{name} was changed while it was being dropped"
             raise CommitConflict(problem, hint="Look at the change, and drop it again if it still should go")
-        self._store.delete(newest.at)
+        hint = "Look whether it is still there before dropping it again"
+        try:
+            self._store.delete(newest.at)
+        except AccessDenied:
+            raise
+        except StorageError as lost:
+            raise OutcomeUnknown(lost.problem, source=str(name), hint=hint) from None
         self._delete(series.directory / HINT)
-        later = self._load(kind, name)
+        try:
+            later = self._load(kind, name)
+        except StorageError as trouble:
+            raise OutcomeUnknown(trouble.problem, source=str(name), hint=hint) from None
         if later is not None and _uuid(later[1].metadata) == _uuid(entry.metadata):
             problem = f"{name} was changed while it was being dropped, and is still there"
             raise CommitConflict(problem, hint="Look at the change, and drop it again if it still should go")

@@ -29,7 +29,9 @@ class MemoryPointers:
             return sorted(self._all_namespaces())
 
     def _all_namespaces(self) -> set[Namespace]:
-        return {each[:depth] for each in self._namespaces for depth in range(1, len(each) + 1)}
+        # Parents of others and homes of tables exist too, though nobody made them.
+        known = [*self._namespaces, *(name.namespace for name in self._pointers)]
+        return {each[:depth] for each in known for depth in range(1, len(each) + 1)}
 
     def namespace(self, namespace: Namespace) -> FrozenDict[str, str]:
         """The properties of a namespace."""

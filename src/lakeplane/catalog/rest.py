@@ -47,8 +47,17 @@ _MOST_NAMES: Final = 5_000_000
 class RestCatalog:
     """A REST catalog; may be used from many threads. Nothing is sent before the first question."""
 
-    def __init__(self, uri: str, /, *, world: World | None = None, **options: Any) -> None:
-        """Make it from the address and the options of docs/catalog-rest.md."""
+    def __init__(
+        self,
+        uri: str,
+        options: Mapping[str, Any] | None = None,
+        /,
+        *,
+        world: World | None = None,
+        **more: Any,
+    ) -> None:
+        """Make it from the address and the options of docs/catalog-rest.md; ``world`` is for tests."""
+        options = {**(options or {}), **more}
         settings = read_settings(uri, options)
         self._given = (uri, options) if not settings.secrets else None
         self._session = Session(settings, world or World())
@@ -278,7 +287,7 @@ class RestCatalog:
 
 
 def _revive(uri: str, options: dict[str, Any]) -> RestCatalog:
-    return RestCatalog(uri, **options)
+    return RestCatalog(uri, options)
 
 
 def _with_query(request: Request, query: tuple[tuple[str, str], ...]) -> Request:

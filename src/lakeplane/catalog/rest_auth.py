@@ -16,6 +16,9 @@ from lakeplane.storage.secret import Secret
 _MARGIN_S: Final = 300.0
 """How long before its end a token is renewed; less for short-lived ones."""
 
+_PATIENCE_S: Final = 30.0
+"""How long after a renewal that failed the next one is tried, as long as the old token lasts."""
+
 _LONGEST: Final = 1 << 16
 
 
@@ -53,8 +56,8 @@ class Tokens:
                 try:
                     self._fetch(now)
                 except CatalogUnavailable:
-                    # The old one is still good for a while; the next request asks again.
-                    return self._token
+                    # The old one is still good for a while.
+                    self._renew_at = self._world.now() + _PATIENCE_S
             return self._token
 
     def renew(self, refused: Secret | None) -> bool:
@@ -79,8 +82,7 @@ class Tokens:
                 form[option] = self._settings.plain[option]
         document = _object(self._exchange(urlencode(form).encode()))
         token, kind, lifetime = (document.get(key) for key in ("access_token", "token_type", "expires_in"))
-        good = isinstance(token, str) and 0 < len(token) <= _LONGEST and token.isascii()
-        if not good or not token.isprintable() or " " in token:
+        if not isinstance(token, str) or not _can_be_sent(token):
             raise AccessDenied("the OAuth server sent no token that can be used", source="oauth2-server-uri")
         if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
             raise CatalogCannot("the OAuth server sent a token that is no bearer token")
@@ -90,6 +92,10 @@ class Tokens:
             self._renew_at = self._ends_at - min(_MARGIN_S, lifetime / 5)
         else:
             self._ends_at = self._renew_at = None
+
+
+def _can_be_sent(token: str) -> bool:
+    return 0 < len(token) <= _LONGEST and token.isascii() and token.isprintable() and " " not in token
 
 
 def _object(body: bytes) -> dict[str, Any]:

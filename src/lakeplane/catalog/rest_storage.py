@@ -36,7 +36,7 @@ def open_for(session: Session, entries: Entries, entry: Entry) -> Store:
         if not any(root.contains(place) for root in roots):
             roots.append(place)
     # A credential may be for less than the table: its place is served by it, and by no other.
-    narrower = [place for each in access.credentials if (place := _place(each.prefix)) is not None]
+    narrower = [found for each in access.credentials if (found := _place(each.prefix)) is not None]
     inside = [place for place in narrower if any(root.contains(place) and root != place for root in roots)]
     for root in roots:
         _check_allowed(session, root)

@@ -84,7 +84,7 @@ def _decompress(data: bytes, limits: Limits) -> bytes:
     while offset < len(data):
         inflate = zlib.decompressobj(wbits=31)
         feed = b""
-        while not inflate.eof:
+        while True:
             if not feed:
                 # In small steps: what follows the end of a member is copied, and there may be many members.
                 feed = data[offset : offset + _STEP]
@@ -99,7 +99,9 @@ def _decompress(data: bytes, limits: Limits) -> bytes:
                 problem = f"decompresses to more than {allowed} bytes"
                 raise LimitExceeded(problem, hint="Raise the limits if the file is honest")
             parts.append(part)
-            if not part and not feed and not inflate.eof and offset >= len(data):
+            if inflate.eof:
+                break
+            if not part and not feed and offset >= len(data):
                 raise InvalidMetadata("broken gzip: it ends too early")
         offset -= len(inflate.unused_data)
     return b"".join(parts)
