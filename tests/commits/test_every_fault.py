@@ -82,7 +82,12 @@ def test_nothing_is_lost_whatever_step_fails(prepared: Prepared, operation: Oper
             continue
         restore()
         problem = _try(
-            world, operation, Script(fault, nth=nth, for_ever=for_ever), (before, after), files, seen
+            world,
+            operation,
+            Script(fault, nth=nth, for_ever=for_ever),
+            states=(before, after),
+            files=files,
+            seen=seen,
         )
         if problem:
             step = steps[nth - 1]

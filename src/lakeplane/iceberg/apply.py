@@ -99,7 +99,9 @@ def apply(base: TableMetadata | None, updates: Iterable[u.TableUpdate], *, now_m
         except InvalidChange:
             raise
         except (InvalidInput, InvalidMetadata) as error:
-            raise InvalidChange(error.problem, field=error.field, hint=error.hint) from None
+            raise InvalidChange(
+                error.problem, source=error.source, field=error.field, hint=error.hint
+            ) from None
     _correct_history(draft)
     if base is not None and draft.table == base:
         return base

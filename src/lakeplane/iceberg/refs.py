@@ -107,6 +107,8 @@ def rollback(table: TableMetadata, to: int | None = None, *, before_ms: int | No
     """Point main back at one of its ancestors: a snapshot, or the last one before a time."""
     if table.current_snapshot_id is None:
         raise InvalidChange("the table has no snapshot to roll back", field="ref 'main'")
+    if to is None and before_ms is None:
+        raise InvalidChange("roll back to what?", hint="Give a snapshot id, or before_ms")
     ancestors = list(table.ancestors(table.current_snapshot_id))
     if to is None:
         earlier = (each.snapshot_id for each in ancestors if before_ms and each.timestamp_ms < before_ms)
