@@ -86,7 +86,7 @@ def test_what_cannot_be_reached_is_refused(
 
 
 def test_a_misspelled_option_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LakeplaneError, match="s3.endpiont"):
+    with pytest.raises(LakeplaneError, match=r"s3\.endpiont"):
         lp.connect("s3://bucket/lake", **{"s3.endpiont": "http://localhost"})
     del tmp_path
 

@@ -100,8 +100,8 @@ def test_namespaces_come_and_go(lake: lp.Lake, opener: Opener) -> None:
         (lambda lake: lake.create_table("shop.t", "id BIGINT", using="paimon"), InvalidInput, "Use iceberg"),
         (lambda lake: lake.create_table("shop.t", 5), InvalidInput, "not a schema: int. Give DDL"),
         (lambda lake: lake.create_table("shop.t", "id NOPE"), LakeplaneError, "NOPE"),
-        (lambda lake: lake.create_table("shop.t", "id BIGINT", partition_by=["days(id)"]), LakeplaneError, "id"),
-        (lambda lake: lake.create_table("shop.t", "id BIGINT", partition_by=["nope"]), LakeplaneError, "nope"),
+        (lambda lake: lake.create_table("shop.t", "id INT", partition_by=["days(id)"]), LakeplaneError, "id"),
+        (lambda lake: lake.create_table("shop.t", "id INT", partition_by=["nope"]), LakeplaneError, "nope"),
         (lambda lake: lake.create_table("shop.t", "id BIGINT", sort_by=["nope"]), LakeplaneError, "nope"),
         (
             lambda lake: lake.create_table("shop.t", "id BIGINT", properties={"format-version": "9"}),
@@ -251,7 +251,6 @@ def test_a_dropped_table_leaves_its_data_and_its_name(lake: lp.Lake, tmp_path: P
     new = lake.create_table("shop.t", "other STRING")
     assert new.metadata.table_uuid != old.metadata.table_uuid
     with pytest.raises(LakeplaneError):
-        old.evolve(allow_incompatible=False)
         old.create_tag("t")
     assert lake.table("shop.t").refs == {}
 

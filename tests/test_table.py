@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -183,18 +184,19 @@ def test_main_goes_back_and_forth(grown: lp.Table) -> None:
 
 def test_what_refs_cannot_do_is_said_with_names(grown: lp.Table) -> None:
     before = grown.metadata_location
-    for change, problem in (
+    refused: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: grown.create_tag("audit"), "ref 'audit': the branch exists"),
         (lambda: grown.drop_ref("main"), "main cannot be dropped"),
         (lambda: grown.drop_ref("nope"), "no branch or tag 'nope'. There is audit, main"),
         (lambda: grown.rollback(4), "snapshot 4 is not in the history of main"),
-        (lambda: grown.rollback(), "Give a snapshot id"),
+        (grown.rollback, "Give a snapshot id"),
         (lambda: grown.set_current_snapshot(99), "no snapshot 99"),
         (lambda: grown.cherrypick(2), "snapshot 2 is in the history of main already"),
         (lambda: grown.create_branch("b", typo=5), "typo"),
         (lambda: grown.create_branch("b", max_ref_age_ms="soon"), "retention"),  # type: ignore[arg-type]
         (lambda: grown.set_retention("audit"), "Give"),
-    ):
+    )
+    for change, problem in refused:
         with pytest.raises(LakeplaneError) as failure:
             change()
         assert problem in str(failure.value)

@@ -71,21 +71,21 @@ def _run(command: list[str], folder: Path) -> None:
         raise CannotStart(f"{command[0]} failed: {(done.stderr or done.stdout).strip()[-500:]}")
 
 
-def _install(package: str) -> None:
+def _install(*packages: str) -> None:
     if os.getuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "--no-install-recommends", package]
+        command = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         with contextlib.suppress(subprocess.TimeoutExpired):
             subprocess.run(command, env=environment, capture_output=True, check=False, timeout=300)
 
 
-def _program(find: Callable[[], list[Path]], package: str) -> Path:
+def _program(find: Callable[[], list[Path]], *packages: str) -> Path:
     found = find()
     if not found:
-        _install(package)
+        _install(*packages)
         found = find()
     if not found:
-        raise CannotStart(f"{package} is not installed, and cannot be installed here")
+        raise CannotStart(f"{' and '.join(packages)} are not installed, and cannot be installed here")
     return found[-1]
 
 
@@ -161,8 +161,11 @@ def mariadb() -> Iterator[Server]:
     """A MariaDB server."""
     if find_spec("pymysql") is None:
         raise CannotStart("PyMySQL is not installed")
+    needed = (Path("/usr/bin/my_print_defaults"), Path("/usr/sbin/mariadbd"))
     program = _program(
-        lambda: [path for path in [Path("/usr/sbin/mariadbd")] if path.exists()], "mariadb-server-core"
+        lambda: list(needed) if all(path.exists() for path in needed) else [],
+        "mariadb-server-core",
+        "mariadb-client-core",
     )
     user = _user("nobody") if os.getuid() == 0 else ""
     with _home(user) as folder:

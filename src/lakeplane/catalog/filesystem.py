@@ -246,7 +246,8 @@ class FilesystemCatalog:
             check_new(change.name.parts)
             self._require_namespace(change.name.namespace)
             if self._has_namespace(change.name.parts) and not self._taken(change.name.parts):
-                raise AlreadyExists(f"the name {change.name} is taken by a namespace or a directory")
+                # Or by a table that somebody is making just now, and of which there is only the directory.
+                return Conflict(f"the name {change.name} is taken by a namespace or a directory")
         found = self._load(change.kind, change.name)
         if found is None and not creates(change):
             raise NotFound(f"there is no {change.kind} {change.name}")

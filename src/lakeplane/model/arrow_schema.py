@@ -189,11 +189,12 @@ def _field_id(metadata: Mapping[bytes, bytes]) -> int:
 
 
 def _decimal(type_: pa.DataType, place: str) -> Decimal:
-    try:
+    # The spec would allow a larger scale, but Spark could not read the column.
+    if 0 <= type_.scale <= type_.precision <= MAX_DECIMAL_PRECISION:
         return Decimal(type_.precision, type_.scale)
-    except InvalidInput as error:
-        hint = "Cast it to a decimal128 of at most 38 digits, with a scale from 0 to the precision"
-        raise InvalidInput(error.problem, field=place, hint=hint) from None
+    problem = f"the precision {type_.precision} and the scale {type_.scale} do not fit a decimal"
+    hint = "Cast it to a decimal128 of at most 38 digits, with a scale from 0 to the precision"
+    raise InvalidInput(problem, field=place, hint=hint)
 
 
 def _refusal(type_: pa.DataType, place: str) -> InvalidInput:

@@ -22,6 +22,7 @@ from lakeplane.model.types import (
     NESTED,
     STRING,
     UNKNOWN,
+    Decimal,
     Field,
     List,
     Map,
@@ -238,6 +239,9 @@ def check_compatible(schema: Schema, format_version: int) -> None:
         if (needed := min_format_version(field.type)) > format_version:
             problem = f"the type {field.type} needs format version {needed}, the table has {format_version}"
             raise InvalidInput(problem, field=place, hint=f"Upgrade the table to format version {needed}")
+        if isinstance(field.type, Decimal) and field.type.scale < 0:
+            # A type string cannot say it: nobody could read the table any more.
+            raise InvalidInput("a column cannot have a decimal with a negative scale", field=place)
         _check_defaults(field, place, format_version)
 
 

@@ -288,7 +288,7 @@ def _truncate(width: int, source_type: Type, value: Any) -> Any:
         case Decimal(scale=scale):
             number = unscaled(value, scale)
             # From text, because arithmetic on decimals rounds to the precision of the context.
-            return decimal.Decimal(f"{number - number % width}E-{scale}")
+            return decimal.Decimal(f"{number - number % width}E{-scale:+d}")
         case _:
             return value[:width]
 

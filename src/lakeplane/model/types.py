@@ -79,8 +79,9 @@ class Decimal(msgspec.Struct, frozen=True):
         if not 0 < self.precision <= MAX_DECIMAL_PRECISION:
             problem = f"decimal precision must be 1 to {MAX_DECIMAL_PRECISION}, not {self.precision}"
             raise InvalidInput(problem)
-        if not 0 <= self.scale <= self.precision:
-            problem = f"decimal scale must be 0 to the precision {self.precision}, not {self.scale}"
+        # The spec does not tie the scale to the precision; the limit keeps the texts of values short.
+        if not -MAX_DECIMAL_PRECISION <= self.scale <= MAX_DECIMAL_PRECISION:
+            problem = f"decimal scale must be at most {MAX_DECIMAL_PRECISION} either way, not {self.scale}"
             raise InvalidInput(problem)
 
     def __str__(self) -> str:
@@ -289,15 +290,22 @@ def parse_type(text: str) -> Type:
     if found := _FIXED.fullmatch(compact):
         return Fixed(int(found[1]))
     if found := _GEOMETRY.fullmatch(compact):
-        return Geometry() if found[1] is None else Geometry(found[1].strip())
+        return Geometry() if found[1] is None else Geometry(_unquoted(found[1]))
     if found := _GEOGRAPHY.fullmatch(compact):
         crs, algorithm = found.groups()
         return Geography(
-            DEFAULT_CRS if crs is None else crs.strip(),
-            DEFAULT_EDGE_ALGORITHM if algorithm is None else algorithm.strip().lower(),
+            DEFAULT_CRS if crs is None else _unquoted(crs),
+            DEFAULT_EDGE_ALGORITHM if algorithm is None else _unquoted(algorithm).lower(),
         )
     problem = f"unknown type {text!r:.80}"
     raise InvalidInput(problem, hint=f"Known types: {', '.join(_PLAIN)}, decimal(P, S), fixed[L], ...")
+
+
+def _unquoted(text: str) -> str:
+    """What is meant by the parameter of a type: PyIceberg writes it in quotes, which the spec does not have."""
+    text = text.strip()
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1].strip() if quoted else text
 
 
 def _check_crs(crs: str) -> None:

@@ -31,7 +31,6 @@ from lakeplane.model.values import (
     DECIMAL_TEXT,
     check_value,
     fault_of,
-    from_unscaled,
     round_float,
     show,
     unscaled,
@@ -51,7 +50,9 @@ def to_json(type_: Type, value: Any) -> Any:
 def _to_json(type_: Type, value: Any) -> Any:
     match type_:
         case Decimal():
-            return format(from_unscaled(unscaled(value), type_.scale), "f")
+            digits = unscaled(value)
+            # The exponent must be the negated scale, where str() would choose one that shows fewer zeros.
+            return f"{digits}E+{-type_.scale}" if type_.scale < 0 else format(value, "f")
         case Geometry() | Geography():
             return geo.wkb_to_wkt(value)
         case Struct():

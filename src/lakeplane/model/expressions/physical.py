@@ -95,6 +95,9 @@ def _comparable(type_: Type, array: pa.Array) -> Comparable:
         number = np.float64 if type_ in FLOATS else np.int64
         return array.cast(pa.large_binary()) if texts else np.zeros(len(array), number)
     match type_:
+        case _ if type_ is STRING and pa.types.is_binary(array.type):
+            # Bounds are bytes: what a careless writer has cut within a character still has its place.
+            return array.cast(pa.large_binary())
         case _ if type_ is STRING:
             text = array if pa.types.is_large_string(array.type) else array.cast(pa.large_string())
             return text.cast(pa.large_binary())

@@ -81,7 +81,7 @@ def limits(type_: Type) -> tuple[int, int] | None:
             return 0, DAY_MICROS - 1
         case Primitive.LONG:
             return -(2**63), 2**63 - 1
-        case Decimal(precision=precision):
+        case Decimal(precision=precision, scale=scale) if scale >= 0:
             return -(10**precision) + 1, 10**precision - 1
         case _ if type_ in TIMESTAMPS:
             return -(2**63), 2**63 - 1

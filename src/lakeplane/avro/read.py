@@ -1,0 +1,91 @@
+"""Reading Avro files: all of a file, or the columns that are picked, as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import msgspec
+import pyarrow as pa
+
+from lakeplane.avro import rows
+from lakeplane.avro.container import Block, Header, naming, parse_header, unpack_blocks
+from lakeplane.avro.fit import fit
+from lakeplane.avro.limits import DEFAULT_LIMITS, Limits
+from lakeplane.avro.schema import parse_schema
+from lakeplane.avro.selection import Pick, Selection, select
+
+__all__ = ["DEFAULT_LIMITS", "AvroFile", "Engine", "Header", "Limits", "Pick", "read_avro", "read_header"]
+
+Engine = Literal["wasm", "rows"]
+"""How files are decoded and encoded: by generated code, or in plain Python."""
+
+Decode = Callable[[Selection, Iterable[Block], int, Limits], tuple[int, list[Any]]]
+
+
+class AvroFile(msgspec.Struct, frozen=True):
+    """What a file holds."""
+
+    schema: dict[str, Any] | list[Any]
+    """The writer's schema as JSON; a list where the rows are a union of null and a record."""
+    metadata: Mapping[str, bytes]
+    """What the file carries besides its rows, without what is Avro's own."""
+    codec: str
+    table: pa.Table
+    """One row for each record."""
+
+
+def read_header(data: bytes | memoryview, *, source: str, limits: Limits = DEFAULT_LIMITS) -> Header:
+    """Read what a file says about itself, without its rows."""
+    with naming(source):
+        return parse_header(memoryview(data), limits)
+
+
+def read_avro(
+    data: bytes | memoryview,
+    picks: Sequence[Pick] | None = None,
+    *,
+    source: str,
+    limits: Limits = DEFAULT_LIMITS,
+    engine: Engine | None = None,
+) -> AvroFile:
+    """Read the columns that are picked, or all fields of the rows under their names.
+
+    Whatever is wrong with the file is an ``InvalidMetadata`` that names it as ``source``; more than is accepted
+    of one file is a ``LimitExceeded``.
+    """
+    view = memoryview(data)
+    with naming(source):
+        header = parse_header(view, limits)
+        selection = _select(header.schema_text, None if picks is None else tuple(picks), limits)
+        blocks = unpack_blocks(view, header, limits)
+        count, arrays = _decoder(engine)(selection, blocks, len(view), limits)
+        table = _table(selection, count, arrays)
+    return AvroFile(header.schema, MappingProxyType(dict(header.metadata)), header.codec, table)
+
+
+@lru_cache(maxsize=64)
+def _select(schema: bytes, picks: tuple[Pick, ...] | None, limits: Limits) -> Selection:
+    return select(parse_schema(msgspec.json.decode(schema), limits), picks)
+
+
+def _decoder(engine: Engine | None) -> Decode:
+    return rows.decode
+
+
+def _table(selection: Selection, count: int, arrays: Sequence[Any]) -> pa.Table:
+    found = []
+    for result in selection.results:
+        field = result.field
+        if result.column is None:
+            found.append(pa.nulls(count, field.type))
+        else:
+            found.append(fit(arrays[result.column], field.type, field.name))
+    schema = pa.schema([result.field for result in selection.results])
+    if not found:
+        return pa.table({"": pa.nulls(count)}).select([])
+    return pa.Table.from_arrays(found, schema=schema)
+
+

@@ -1,0 +1,196 @@
+"""Writing manifests: entries as columns to the bytes of one or several files, and what a list tells of them."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeplane.avro.write import write_avro
+from lakeplane.errors import InvalidInput
+from lakeplane.iceberg.avro_schema import avro_name
+from lakeplane.iceberg.manifest_list import FieldSummary, ManifestFile
+from lakeplane.iceberg.manifest_schema import (
+    DATA_MANIFEST,
+    DELETED,
+    ENTRY_COLUMNS,
+    FILE_COLUMNS,
+    MANIFEST_CONTENTS,
+    data_file_fields,
+    entry_avro,
+)
+from lakeplane.iceberg.manifests import count_entries
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.model.partitioning import PartitionSpec, write_spec_fields
+from lakeplane.model.schema import Schema
+from lakeplane.model.schema_json import write_schema
+from lakeplane.model.types import FLOATS, UNKNOWN, UUID, Field, Struct
+from lakeplane.model.value_bytes import to_bytes
+
+_V1_BLOCK_SIZE: Final = 64 * 1024 * 1024
+"""What v1 demands and nobody reads."""
+
+_SAMPLE: Final = 4096
+"""So many entries tell how large a manifest of all of them would be."""
+
+
+class Writing(NamedTuple):
+    """What the manifests of one change have in common."""
+
+    table: TableMetadata
+    snapshot_id: int
+    codec: str = "deflate"
+    level: int | None = None
+
+
+class Written(NamedTuple):
+    """A manifest that is to be stored under its path."""
+
+    data: bytes
+    listed: ManifestFile
+
+
+def write_manifest(entries: pa.Table, spec_id: int, content: int, path: str, writing: Writing) -> Written:
+    """Write one manifest. Columns that are missing are null; new files need no numbers, they inherit them."""
+    data = _encode(entries, spec_id, content, writing)
+    counts = count_entries(entries)
+    live = entries.filter(pc.not_equal(entries["status"], DELETED))
+    numbers = live["sequence_number"] if "sequence_number" in live.column_names else pa.nulls(0, pa.int64())
+    listed = ManifestFile(
+        manifest_path=path,
+        manifest_length=len(data),
+        partition_spec_id=spec_id,
+        content=content,
+        min_sequence_number=pc.min(numbers).as_py(),
+        added_snapshot_id=writing.snapshot_id,
+        existing_files_count=counts.files[0],
+        added_files_count=counts.files[1],
+        deleted_files_count=counts.files[2],
+        existing_rows_count=counts.rows[0],
+        added_rows_count=counts.rows[1],
+        deleted_rows_count=counts.rows[2],
+        partitions=summarize(entries["partition"], writing.table.partition_type(spec_id)),
+    )
+    return Written(data, listed)
+
+
+def parts_of(
+    entries: pa.Table, spec_id: int, content: int, writing: Writing, target_bytes: int
+) -> Iterator[pa.Table]:
+    """Part entries so that each part makes a manifest of about the target size."""
+    rows = entries.num_rows
+    if rows <= _SAMPLE:
+        yield entries
+        return
+    size = len(_encode(entries.slice(0, _SAMPLE), spec_id, content, writing))
+    parts = max(1, math.ceil(size * rows / _SAMPLE / max(target_bytes, 1)))
+    length = math.ceil(rows / parts)
+    for start in range(0, rows, length):
+        yield entries.slice(start, length)
+
+
+def _encode(entries: pa.Table, spec_id: int, content: int, writing: Writing) -> bytes:
+    table, spec = writing.table, writing.table.spec_by_id(spec_id)
+    partition = table.partition_type(spec_id)
+    if any(field.type is UNKNOWN for field in partition.fields):
+        problem = f"a column of partition spec {spec_id} is gone, so its partitions cannot be written"
+        raise InvalidInput(problem, source=table.location)
+    if table.format_version == 1 and content != DATA_MANIFEST:
+        raise InvalidInput("v1 tables have no deletes", source=table.location, hint="Upgrade the table to v2")
+    schema = _schema_of(spec, table)
+    metadata = {
+        "schema": msgspec.json.encode(write_schema(schema)),
+        "schema-id": str(schema.schema_id),
+        "partition-spec": msgspec.json.encode(write_spec_fields(spec.fields)),
+        "partition-spec-id": str(spec_id),
+        "format-version": str(table.format_version),
+    }
+    if table.format_version > 1:
+        metadata["content"] = MANIFEST_CONTENTS[content]
+    rows = _rows(entries, table.format_version, partition, writing.snapshot_id)
+    avro = entry_avro(table.format_version, partition)
+    return write_avro(rows, avro, metadata=metadata, codec=writing.codec, level=writing.level)
+
+
+def _schema_of(spec: PartitionSpec, table: TableMetadata) -> Schema:
+    """The newest schema that has all columns which a spec is made from."""
+    sources = {source for field in spec.fields for source in field.source_ids}
+    fitting = (each for each in table.schemas_newest_first if all(map(each.has, sources)))
+    return next(fitting, table.schema)
+
+
+def _rows(entries: pa.Table, format_version: int, partition: Struct, snapshot_id: int) -> pa.Table:
+    count = entries.num_rows
+
+    def column(name: str, type_: pa.DataType) -> Any:
+        if name in entries.column_names:
+            return entries[name].combine_chunks()
+        return pa.nulls(count, type_)
+
+    names, columns = [], []
+    for field in data_file_fields(format_version, partition):
+        names.append(field.name)
+        if field.name == "partition":
+            columns.append(_partition(entries["partition"].combine_chunks(), partition))
+        elif field.name == "block_size_in_bytes":
+            columns.append(pa.repeat(pa.scalar(_V1_BLOCK_SIZE, pa.int64()), count))
+        else:
+            columns.append(column(field.name, FILE_COLUMNS.field(field.name).type))
+    head = {each.name: column(each.name, each.type) for each in ENTRY_COLUMNS}
+    head["snapshot_id"] = pc.fill_null(head["snapshot_id"], snapshot_id)
+    if format_version == 1:
+        del head["sequence_number"], head["file_sequence_number"]
+    return pa.table({**head, "data_file": pa.StructArray.from_arrays(columns, names=names)})
+
+
+def _partition(column: pa.StructArray, partition: Struct) -> pa.StructArray:
+    """Partitions with the names of their fields instead of the ids."""
+    if not partition.fields:
+        return pa.array([{}] * len(column), pa.struct([]))
+    values = [column.field(str(field.id)) for field in partition.fields]
+    return pa.StructArray.from_arrays(values, names=[avro_name(field.name) for field in partition.fields])
+
+
+# Summaries
+
+
+def summarize(column: pa.ChunkedArray, partition: Struct) -> tuple[FieldSummary, ...]:
+    """What is known of each partition field over all entries."""
+    whole = column.combine_chunks()
+    return tuple(_summary(whole.field(str(field.id)), field) for field in partition.fields)
+
+
+def _summary(values: pa.Array, field: Field) -> FieldSummary:
+    contains_nan = False
+    present = values.drop_null()
+    if field.type in FLOATS:
+        is_nan = pc.is_nan(present)
+        contains_nan = bool(pc.any(is_nan).as_py())
+        present = present.filter(pc.invert(is_nan))
+    if not len(present) or field.type is UNKNOWN:
+        return FieldSummary(bool(values.null_count), contains_nan)
+    ordered = present.cast(pa.binary()) if pa.types.is_fixed_size_binary(present.type) else present
+    ends = pc.min_max(_countable(ordered)).as_py()
+    low, high = ends["min"], ends["max"]
+    if field.type in FLOATS:
+        # Of the two zeros, -0.0 is the smaller one.
+        low, high = low if low else -0.0, high if high else 0.0
+    return FieldSummary(bool(values.null_count), contains_nan, _bytes(field, low), _bytes(field, high))
+
+
+def _countable(values: pa.Array) -> pa.Array:
+    """Times as the numbers that they are stored as."""
+    if pa.types.is_date32(values.type):
+        return values.cast(pa.int32())
+    if pa.types.is_time(values.type) or pa.types.is_timestamp(values.type):
+        return values.cast(pa.int64())
+    return values
+
+
+def _bytes(field: Field, value: Any) -> bytes:
+    return to_bytes(field.type, uuid.UUID(bytes=value) if field.type is UUID else value)

@@ -1,0 +1,205 @@
+"""Manifests: the files of a table as columns, with what they inherit from the list that names them.
+
+An entry is a row. Its columns are those of ``ENTRY_COLUMNS`` and ``FILE_COLUMNS``, ``partition`` (a struct
+whose fields are those of the manifest's spec), and for the fields whose statistics are wanted
+``lower_bounds.<id>``, ``value_counts.<id>`` and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeplane.avro.read import AvroFile, Pick, read_avro
+from lakeplane.errors import InvalidInput, InvalidMetadata
+from lakeplane.iceberg.manifest_list import ManifestFile
+from lakeplane.iceberg.manifest_schema import (
+    ADDED,
+    BOUND_MAPS,
+    COUNT_MAPS,
+    DATA,
+    DATA_FILE_ID,
+    DATA_MANIFEST,
+    DELETED,
+    ENTRY_COLUMNS,
+    FIELD_IDS,
+    FILE_COLUMNS,
+    MANIFEST_CONTENTS,
+    PARTITION_ID,
+    arrow_type,
+)
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.model.types import UNKNOWN, Struct
+
+STATISTICS: Final = ("value_counts", "null_value_counts", "nan_value_counts", *BOUND_MAPS)
+"""The maps that are read one field at a time."""
+
+FILE_FACTS: Final = tuple(name for name in FILE_COLUMNS.names if name not in (*COUNT_MAPS, *BOUND_MAPS))
+"""The columns of files that a plan needs: all but the statistics."""
+
+_REQUIRED: Final = ("file_path", "file_format", "record_count", "file_size_in_bytes")
+
+
+class Manifest(NamedTuple):
+    """A manifest that was read."""
+
+    spec_id: int
+    partition: Struct
+    entries: pa.Table
+
+
+def read_manifest(
+    data: bytes,
+    listed: ManifestFile,
+    table: TableMetadata,
+    *,
+    columns: Sequence[str] = FILE_FACTS,
+    statistics_of: Iterable[int] = (),
+) -> Manifest:
+    """Read the entries of a manifest, with all that they inherit.
+
+    ``columns`` are columns of files; the statistics of single fields come in columns of their own.
+    """
+    source = listed.manifest_path
+    spec_id = listed.partition_spec_id
+    if spec_id is None:  # named by a v1 snapshot itself
+        spec_id = _spec_id(read_avro(data, [], source=source), source)
+    try:
+        partition = table.partition_type(spec_id)
+    except InvalidInput as error:
+        raise InvalidMetadata(error.problem, source=source, field="partition_spec_id") from None
+    wanted = dict.fromkeys((*columns, "content", "record_count", "first_row_id"))
+    picks = [*_entry_picks(), *_file_picks(wanted), *_partition_picks(partition), *_statistics(statistics_of)]
+    file = read_avro(data, picks, source=source)
+    _check_content(file.metadata, listed)
+    entries = _inherit(_nest_partition(file.table, partition), listed)
+    _check(entries, source)
+    return Manifest(spec_id, partition, entries)
+
+
+def _spec_id(file: AvroFile, source: str) -> int:
+    text = file.metadata.get("partition-spec-id", b"0")
+    if not text.isdigit():
+        raise InvalidMetadata(f"not a spec id: {text!r}", source=source, field="partition-spec-id")
+    return int(text)
+
+
+def _entry_picks() -> list[Pick]:
+    return [Pick(each.name, (FIELD_IDS[each.name],), type=each.type) for each in ENTRY_COLUMNS]
+
+
+def _file_picks(names: Iterable[str]) -> list[Pick]:
+    return [Pick(name, (DATA_FILE_ID, FIELD_IDS[name]), type=FILE_COLUMNS.field(name).type) for name in names]
+
+
+def _partition_picks(partition: Struct) -> list[Pick]:
+    # A source column that no schema knows any more leaves the type to the file.
+    return [
+        Pick(
+            f"partition.{field.id}",
+            (DATA_FILE_ID, PARTITION_ID, field.id),
+            type=None if field.type is UNKNOWN else arrow_type(field),
+        )
+        for field in partition.fields
+    ]
+
+
+def _statistics(field_ids: Iterable[int]) -> list[Pick]:
+    ids = tuple(sorted(set(field_ids)))
+    kinds = {name: pa.int64() for name in COUNT_MAPS} | {name: pa.binary() for name in BOUND_MAPS}
+    return [
+        Pick(name, (DATA_FILE_ID, FIELD_IDS[name]), keys=ids, type=kinds[name]) for name in STATISTICS if ids
+    ]
+
+
+def _nest_partition(table: pa.Table, partition: Struct) -> pa.Table:
+    names = [f"partition.{field.id}" for field in partition.fields]
+    columns = [table[name].combine_chunks() for name in names]
+    if columns:
+        struct = pa.StructArray.from_arrays(columns, names=[str(field.id) for field in partition.fields])
+    else:
+        struct = pa.array([{}] * table.num_rows, pa.struct([]))
+    return table.drop_columns(names).append_column("partition", struct)
+
+
+def _check_content(metadata: Mapping[str, bytes], listed: ManifestFile) -> None:
+    """A manifest that says what is in it must be listed as such: deletes read as data would be rows again."""
+    said = metadata.get("content")
+    if said is not None and said.decode("utf-8", "replace") != MANIFEST_CONTENTS[listed.content]:
+        problem = f"it is listed with the content {MANIFEST_CONTENTS[listed.content]!r}, and says {said!r}"
+        raise InvalidMetadata(problem, source=listed.manifest_path, field="content")
+
+
+def _check(entries: pa.Table, source: str) -> None:
+    for name in ("status", *_REQUIRED):
+        if name in entries.column_names and entries[name].null_count:
+            raise InvalidMetadata("an entry has none", source=source, field=name)
+    if entries.num_rows:
+        status = pc.min_max(entries["status"]).as_py()
+        if status["min"] < 0 or status["max"] > DELETED:
+            raise InvalidMetadata(f"a status is none of 0, 1 and 2: {status}", source=source, field="status")
+        if pc.min(entries["record_count"]).as_py() < 0:
+            raise InvalidMetadata("a count is negative", source=source, field="record_count")
+
+
+# Inheritance
+
+
+def _inherit(entries: pa.Table, listed: ManifestFile) -> pa.Table:
+    number, source = listed.sequence_number or 0, listed.manifest_path
+    if listed.added_snapshot_id is not None:
+        entries = _set(entries, "snapshot_id", pc.fill_null(entries["snapshot_id"], listed.added_snapshot_id))
+    entries = _set(entries, "content", pc.fill_null(entries["content"], DATA))
+    for name in ("sequence_number", "file_sequence_number"):
+        column = entries[name]
+        if not column.null_count:
+            continue
+        filled = pc.fill_null(column, number)
+        if number:
+            # Only what a manifest adds is as old as the manifest.
+            added = pc.equal(entries["status"], ADDED)
+            filled = pc.if_else(pc.and_(added, pc.is_null(column)), filled, column)
+        entries = _set(entries, name, filled)
+    live = pc.not_equal(entries["status"], DELETED)
+    if pc.any(pc.and_(live, pc.is_null(entries["sequence_number"]))).as_py():
+        problem = "an entry that is not new has none, so that nobody can tell which deletes apply to its file"
+        raise InvalidMetadata(problem, source=source, field="sequence_number")
+    return _set(entries, "first_row_id", _first_row_ids(entries, listed))
+
+
+def _first_row_ids(entries: pa.Table, listed: ManifestFile) -> pa.Array:
+    """Row ids for the files that have none: by the order of the entries, from the manifest's first one on."""
+    given = entries["first_row_id"].combine_chunks()
+    if listed.content != DATA_MANIFEST or listed.first_row_id is None:
+        return pa.nulls(len(given), pa.int64())
+    status = entries["status"].to_numpy()
+    open_ = pc.is_null(given).to_numpy(zero_copy_only=False) & (status != DELETED)
+    if not open_.any():
+        return given
+    taken = np.where(open_, entries["record_count"].to_numpy(), 0)
+    starts = listed.first_row_id + np.cumsum(taken) - taken
+    return pc.if_else(pa.array(open_), pa.array(starts, pa.int64()), given)
+
+
+def _set(table: pa.Table, name: str, column: Any) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), name, column)
+
+
+class EntryCounts(msgspec.Struct, frozen=True):
+    """How many files and rows of each status are in some entries."""
+
+    files: tuple[int, int, int]
+    rows: tuple[int, int, int]
+
+
+def count_entries(entries: pa.Table) -> EntryCounts:
+    """Count by status: existing, added, deleted."""
+    status, rows = entries["status"].to_numpy(), entries["record_count"].to_numpy()
+    files = np.bincount(status, minlength=3)
+    sums = [int(rows[status == each].sum()) for each in range(3)]
+    return EntryCounts((int(files[0]), int(files[1]), int(files[2])), (sums[0], sums[1], sums[2]))
