@@ -149,7 +149,7 @@ def test_a_table_is_made_from_ddl_with_everything(lake: lp.Lake, opener: Opener)
         ("id", True, None),
         ("at", False, "when"),
     ]
-    assert [field.name for field in table.metadata.partition_spec.fields] == ["at_day", "id_bucket_16"]
+    assert [field.name for field in table.metadata.partition_spec.fields] == ["at_day", "id_bucket"]
     assert table.metadata.sort_order.fields[0].source_id == 1
     assert table.snapshots == ()
 

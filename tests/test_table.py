@@ -108,7 +108,10 @@ def test_an_evolution_that_changes_nothing_is_no_commit(table: lp.Table) -> None
 
 @pytest.mark.parametrize(
     ("where", "problem"),
-    [({}, "move it where\\? Give first=True"), ({"first": True, "after": "id"}, "one position.*Give one of")],
+    [
+        ({}, "it is not said where to. Give first=True"),
+        ({"first": True, "after": "id"}, "one position.*Give one of"),
+    ],
 )
 def test_a_column_goes_to_one_place(table: lp.Table, where: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem), table.evolve() as change:

@@ -40,6 +40,9 @@ def connect(
     not opened. Options of stores are named as other Iceberg clients name them (``s3.endpoint``, ...).
     """
     text = str(target)
+    if not text:
+        # An empty setting must not turn the directory that somebody happens to be in into a warehouse.
+        raise InvalidInput("an empty text names no catalog", hint="Give a directory or a URL")
     if re.match(r"https?:", text):
         return Lake(_rest(text, warehouse, options))
     if text == "memory:" or _SQL.match(text):

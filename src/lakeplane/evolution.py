@@ -62,7 +62,7 @@ class Evolution:
         """Put a column elsewhere in its struct."""
         position = _position(first=first, after=after, before=before)
         if position is None:
-            raise InvalidInput("move it where?", hint="Give first=True, after=... or before=...")
+            raise InvalidInput("it is not said where to", hint="Give first=True, after=... or before=...")
         self.steps.append(schema.MoveColumn(path, position))
 
     def update_column(

@@ -129,6 +129,9 @@ class Table:
 
     def set_retention(self, name: str, **retention: int) -> Commit:
         """Change how long a branch or tag is kept; arguments as for ``create_branch``."""
+        if not retention:
+            hint = f"Give {', '.join(Retention.__struct_fields__)}"
+            raise InvalidInput("no retention to set", source=self.name, hint=hint)
         kept = _retention(retention)
         return self._publish(lambda table: refs.set_retention(table, name, kept))
 

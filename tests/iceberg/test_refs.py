@@ -187,7 +187,7 @@ REFUSED: list[Refused] = [
     (lambda t: refs.rollback(t, before_ms=10), "no snapshot before 10 ms"),
     (lambda t: refs.cherrypick(t, 2), "in the history of main already"),
     (lambda t: refs.cherrypick(t, 99), "99"),
-    (refs.rollback, "roll back to what? Give a snapshot id"),
+    (refs.rollback, "it is not said what to roll back to. Give a snapshot id"),
 ]
 
 

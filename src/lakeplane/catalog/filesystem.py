@@ -245,9 +245,8 @@ class FilesystemCatalog:
         if creates(change):
             check_new(change.name.parts)
             self._require_namespace(change.name.namespace)
-            if self._has_namespace(change.name.parts) and not self._taken(change.name.parts):
-                # Or by a table that somebody is making just now, and of which there is only the directory.
-                return Conflict(f"the name {change.name} is taken by a namespace or a directory")
+            if self._has_namespace(change.name.parts):
+                return self._refusal(change.name)
         found = self._load(change.kind, change.name)
         if found is None and not creates(change):
             raise NotFound(f"there is no {change.kind} {change.name}")
@@ -263,6 +262,13 @@ class FilesystemCatalog:
             return Committed((base,))
         self._check_in_place(change, metadata, base)
         return self._publish(change, found, metadata)
+
+    def _refusal(self, name: Name) -> Conflict:
+        """Why no table can be made in the place of a namespace."""
+        if self._state(name.parts)[1] is not None or self._has_content(name.parts):
+            raise AlreadyExists(f"the name {name} is taken by a namespace")
+        # A bare directory is a namespace to HadoopCatalog, or a table that somebody is making just now.
+        return Conflict(f"the name {name} is taken by a directory")
 
     def _check_in_place(self, change: Change, metadata: Metadata, base: Entry | None) -> None:
         path = metadata.properties.get(METADATA_PATH)

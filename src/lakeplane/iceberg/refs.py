@@ -16,7 +16,7 @@ from lakeplane.model.frozen import EMPTY
 Proposal: TypeAlias = tuple[tuple[Requirement, ...], tuple[u.TableUpdate, ...]]
 
 
-class Retention(msgspec.Struct, frozen=True):
+class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a ref, and what a branch reaches, is kept; None leaves it to the table."""
 
     max_ref_age_ms: int | None = None
@@ -108,7 +108,7 @@ def rollback(table: TableMetadata, to: int | None = None, *, before_ms: int | No
     if table.current_snapshot_id is None:
         raise InvalidChange("the table has no snapshot to roll back", field="ref 'main'")
     if to is None and before_ms is None:
-        raise InvalidChange("roll back to what?", hint="Give a snapshot id, or before_ms")
+        raise InvalidChange("it is not said what to roll back to", hint="Give a snapshot id, or before_ms")
     ancestors = list(table.ancestors(table.current_snapshot_id))
     if to is None:
         earlier = (each.snapshot_id for each in ancestors if before_ms and each.timestamp_ms < before_ms)
