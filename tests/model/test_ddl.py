@@ -274,6 +274,7 @@ def test_a_default_without_a_zone_is_a_time_of_the_session() -> None:
         ("a fixed", "a", "FIXED without what it is made of", "fixed[n]"),
         ("a STRUCT<b INT,>", "a", "expected a name at character 16, near '>'", ""),
         ("a DECIMAL(39,2)", "a", "decimal precision must be 1 to 38, not 39 at character 3", ""),
+        ("a DECIMAL(1,2)", "a", "Spark has no decimal of 1 digits with 2 after the point", ""),
         ("a DECIMAL(1,2,3)", "a", "expected a closing bracket at character 14, near ',3)'", ""),
         ("a DECIMAL(1 2)", "a", "expected a comma at character 13", ""),
         ("a DECIMAL(5", None, "'(' is never closed, at character 10", ""),

@@ -319,7 +319,7 @@ def test_bounds_of_fixed_may_be_truncated() -> None:
 
 # JSON
 
-# TestSingleValueParser.testValidDefaults (Java), without its negative scale; times are written in full here.
+# TestSingleValueParser.testValidDefaults (Java); times are written in full here.
 JAVA_JSON: list[tuple[Type, str, str]] = [
     (BOOLEAN, "null", "null"),
     (BOOLEAN, "true", "true"),
@@ -339,6 +339,9 @@ JAVA_JSON: list[tuple[Type, str, str]] = [
     (BINARY, '"0000ff"', '"0000ff"'),
     (Decimal(9, 4), '"123.4500"', '"123.4500"'),
     (Decimal(9, 0), '"2"', '"2"'),
+    (Decimal(9, -20), '"2E+20"', '"2E+20"'),
+    (Decimal(9, -20), '"12E20"', '"12E+20"'),
+    (Decimal(2, 5), '"0.00012"', '"0.00012"'),
     (List(1, INT), "[1, 2, 3]", "[1, 2, 3]"),
     (
         Map(2, INT, 3, STRING),

@@ -25,6 +25,7 @@ from lakeplane.model.schema import Schema
 from lakeplane.model.schema_paths import number_fields
 from lakeplane.model.types import (
     DEFAULT_CRS,
+    MAX_DECIMAL_PRECISION,
     MAX_FIELD_ID,
     UNKNOWN,
     UUID,

@@ -54,7 +54,7 @@ def read_flat(cursor: Cursor, word: str) -> Type | None:
     if word in _DECIMALS:
         precision, scale = (*_numbers(cursor, 2), 0)[:2] if cursor.sees("(") else (10, 0)
         if scale > precision:
-            cursor.refuse(f"a decimal of {precision} digits cannot have {scale} after the point", _DECIMAL_HINT)
+            cursor.refuse(f"Spark has no decimal of {precision} digits with {scale} after the point")
         return Decimal(precision, scale)
     if word in _TEXTS:
         _numbers(cursor, 1)

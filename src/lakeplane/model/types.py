@@ -302,7 +302,7 @@ def parse_type(text: str) -> Type:
 
 
 def _unquoted(text: str) -> str:
-    """What is meant by the parameter of a type: PyIceberg writes it in quotes, which the spec does not have."""
+    """What a parameter of a type means: PyIceberg writes it in quotes, the spec does not."""
     text = text.strip()
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     return text[1:-1].strip() if quoted else text

@@ -31,6 +31,7 @@ from lakeplane.model.values import (
     DECIMAL_TEXT,
     check_value,
     fault_of,
+    from_unscaled,
     round_float,
     show,
     unscaled,
@@ -50,9 +51,7 @@ def to_json(type_: Type, value: Any) -> Any:
 def _to_json(type_: Type, value: Any) -> Any:
     match type_:
         case Decimal():
-            digits = unscaled(value)
-            # The exponent must be the negated scale, where str() would choose one that shows fewer zeros.
-            return f"{digits}E+{-type_.scale}" if type_.scale < 0 else format(value, "f")
+            return _decimal_to_json(unscaled(value), type_.scale)
         case Geometry() | Geography():
             return geo.wkb_to_wkt(value)
         case Struct():
@@ -146,6 +145,11 @@ def _float_to_json(type_: Type, value: float) -> float:
     # The fewest digits that stand for the 32 bits: 1.23, where the exact number is 1.2300000190734863.
     shorter = (float(f"{value:.{digits}g}") for digits in _FLOAT_DIGITS)
     return next((number for number in shorter if round_float(number) == value), value)
+
+
+def _decimal_to_json(digits: int, scale: int) -> str:
+    # The exponent of a negative scale is given: str() would write 1.2E+21, where the spec has 12E+20.
+    return f"{digits}E+{-scale}" if scale < 0 else format(from_unscaled(digits, scale), "f")
 
 
 def _unreadable(type_: Type, raw: Any, where: str, reason: str = "") -> InvalidMetadata:
