@@ -25,7 +25,8 @@
     │   ├── CatalogUnavailable  the catalog did not answer, or cannot at the moment
     │   └── CommitConflict      somebody else was faster, and the change fits no more
     ├── OutcomeUnknown          the answer to a write was lost: it may have happened, or may yet happen
-    └── RequirementFailed       the table is no longer what the change was made for
+    ├── RequirementFailed       the table is no longer what the change was made for
+    └── NotSupported            it is allowed by the format, and this release cannot do it
 
 An error says what is wrong, where (``source``: the file or name, ``field``: the place in it), and,
 where there is one, what to do next (``hint``).
@@ -156,3 +157,7 @@ class CatalogUnavailable(CatalogError):
 
 class CommitConflict(CatalogError):
     """Somebody else changed the table in a way that this change cannot be applied to any more."""
+
+
+class NotSupported(LakeplaneError):
+    """It is allowed by the format, and this release cannot do it: nothing is wrong with the table."""

@@ -1,15 +1,17 @@
-"""Manifests that were read before: they never change, so what was decoded once need not be decoded again."""
+"""What was read from manifests before: they never change, so what was decoded once need not be decoded again."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
 DEFAULT_CACHE_BYTES: Final = 512 * 1024 * 1024
+
+Key: TypeAlias = tuple[Any, ...]
 
 
 class TableShelf(Protocol):
@@ -25,20 +27,20 @@ class TableShelf(Protocol):
 
 
 class ManifestCache:
-    """Keeps the tables that were used last, up to a number of bytes. May be used from many threads."""
+    """Keeps what was used last, up to a number of bytes. May be used from many threads."""
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES, shelf: TableShelf | None = None) -> None:
         self.max_bytes = max_bytes
         self._shelf = shelf
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._kept: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
 
     def __repr__(self) -> str:
         return f"ManifestCache({len(self._kept)} entries, {self._bytes} bytes)"
 
-    def get(self, key: Hashable) -> Any:
-        """What is kept under a key, or None."""
+    def get(self, key: Key) -> Any:
+        """What is kept in memory under a key, or None."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -46,27 +48,37 @@ class ManifestCache:
             self._kept.move_to_end(key)
             return found[0]
 
-    def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Keep a value, and drop those that were not used for the longest time."""
+    def put(self, key: Key, value: Any, size: int) -> None:
+        """Keep a value in memory, and let go of those that were not used for the longest time."""
         if size > self.max_bytes:
             return
         with self._lock:
-            old = self._kept.pop(key, None)
-            self._bytes += size - (old[1] if old else 0)
+            _, old = self._kept.pop(key, (None, 0))
+            self._bytes += size - old
             self._kept[key] = (value, size)
             while self._bytes > self.max_bytes:
                 _, (_, freed) = self._kept.popitem(last=False)
                 self._bytes -= freed
 
-    def table(self, key: tuple[Hashable, ...], make: Callable[[], pa.Table]) -> pa.Table:
-        """A table from memory, from the shelf, or made now and kept in both."""
-        found = self.get(key)
+    def recall(self, key: tuple[str, ...]) -> pa.Table | None:
+        """A table from memory or from the shelf."""
+        found: pa.Table | None = self.get(key)
+        if found is None and self._shelf is not None:
+            found = self._shelf.get("|".join(key))
+            if found is not None:
+                self.put(key, found, found.nbytes)
+        return found
+
+    def keep(self, key: tuple[str, ...], table: pa.Table) -> None:
+        """Keep a table in memory, and on the shelf."""
+        self.put(key, table, table.nbytes)
+        if self._shelf is not None:
+            self._shelf.put("|".join(key), table)
+
+    def table(self, key: tuple[str, ...], make: Callable[[], pa.Table]) -> pa.Table:
+        """A table that is kept, or is made now and kept."""
+        found = self.recall(key)
         if found is None:
-            name = "|".join(map(str, key))
-            found = self._shelf.get(name) if self._shelf else None
-            if found is None:
-                found = make()
-                if self._shelf:
-                    self._shelf.put(name, found)
-            self.put(key, found, found.nbytes)
+            found = make()
+            self.keep(key, found)
         return found

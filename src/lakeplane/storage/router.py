@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol
 
 from lakeplane.errors import InvalidInput, InvalidLocation, LakeplaneError
 from lakeplane.model.location import Location
-from lakeplane.storage.parallel import in_parallel
+from lakeplane.model.parallel import in_parallel
 from lakeplane.storage.recipe import Recipe, RecipePart
 from lakeplane.storage.store import READ_LIMIT, Range, Stat, Store
 

@@ -257,7 +257,7 @@ def lists_in_order(store: Store, folder: Location) -> None:
 def lists_more_than_a_page(store: Store, folder: Location) -> None:
     """A listing does not end where the store's first answer does."""
     names = [f"{n:04}" for n in range(1010)]
-    from lakeplane.storage.parallel import in_parallel  # noqa: PLC0415  # for this check alone
+    from lakeplane.model.parallel import in_parallel  # noqa: PLC0415  # for this check alone
 
     in_parallel(lambda name: store.put(folder / f"page/{name}", b""), names)
     assert [stat.location.name for stat in store.files(folder / "page")] == names
