@@ -1,8 +1,8 @@
 """How much is accepted of one Avro file: what lies in storage is not trusted.
 
-A few hundred bytes of deflate or zstandard can stand for gigabytes. Honest manifests reach a ratio of 3 to 30;
-those whose entries all look alike may reach some hundreds, but are then small. So what a file may unpack to is
-an allowance that every file has, plus a multiple of its size.
+A few hundred bytes of deflate or zstandard can stand for gigabytes. Honest manifests reach a ratio of 3 to
+30; those whose entries all look alike may reach some hundreds, but are then small. So what a file may
+unpack to is an allowance that every file has, plus a multiple of its size.
 """
 
 from __future__ import annotations

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -22,7 +24,20 @@ __all__ = ["DEFAULT_LIMITS", "AvroFile", "Engine", "Header", "Limits", "Pick", "
 Engine = Literal["wasm", "rows"]
 """How files are decoded and encoded: by generated code, or in plain Python."""
 
-Decode = Callable[[Selection, Iterable[Block], int, Limits], tuple[int, list[Any]]]
+_ENGINE: Final[Engine] = "wasm" if find_spec("wasmtime") and sys.byteorder == "little" else "rows"
+
+
+class Decoder(Protocol):
+    """Takes the columns of a selection out of blocks."""
+
+    @property
+    def selection(self) -> Selection:
+        """What is decoded."""
+        ...
+
+    def __call__(self, blocks: Iterable[Block], size: int) -> tuple[int, list[Any]]:
+        """The number of rows, and the columns; how much they may take depends on the file's ``size``."""
+        ...
 
 
 class AvroFile(msgspec.Struct, frozen=True):
@@ -53,26 +68,27 @@ def read_avro(
 ) -> AvroFile:
     """Read the columns that are picked, or all fields of the rows under their names.
 
-    Whatever is wrong with the file is an ``InvalidMetadata`` that names it as ``source``; more than is accepted
-    of one file is a ``LimitExceeded``.
+    Whatever is wrong with the file is an ``InvalidMetadata`` that names it as ``source``; more than is
+    accepted of one file is a ``LimitExceeded``.
     """
     view = memoryview(data)
     with naming(source):
         header = parse_header(view, limits)
-        selection = _select(header.schema_text, None if picks is None else tuple(picks), limits)
-        blocks = unpack_blocks(view, header, limits)
-        count, arrays = _decoder(engine)(selection, blocks, len(view), limits)
-        table = _table(selection, count, arrays)
+        chosen = None if picks is None else tuple(picks)
+        decoder = _decoder(header.schema_text, chosen, limits, engine or _ENGINE)
+        count, arrays = decoder(unpack_blocks(view, header, limits), len(view))
+        table = _table(decoder.selection, count, arrays)
     return AvroFile(header.schema, MappingProxyType(dict(header.metadata)), header.codec, table)
 
 
-@lru_cache(maxsize=64)
-def _select(schema: bytes, picks: tuple[Pick, ...] | None, limits: Limits) -> Selection:
-    return select(parse_schema(msgspec.json.decode(schema), limits), picks)
+@lru_cache(maxsize=32)
+def _decoder(schema: bytes, picks: tuple[Pick, ...] | None, limits: Limits, engine: Engine) -> Decoder:
+    selection = select(parse_schema(msgspec.json.decode(schema), limits), picks)
+    if engine == "rows":
+        return rows.Decoder(selection, limits)
+    from lakeplane.avro import wasm  # noqa: PLC0415  # there may be none
 
-
-def _decoder(engine: Engine | None) -> Decode:
-    return rows.decode
+    return wasm.Decoder(selection, limits)
 
 
 def _table(selection: Selection, count: int, arrays: Sequence[Any]) -> pa.Table:
@@ -87,5 +103,3 @@ def _table(selection: Selection, count: int, arrays: Sequence[Any]) -> pa.Table:
     if not found:
         return pa.table({"": pa.nulls(count)}).select([])
     return pa.Table.from_arrays(found, schema=schema)
-
-

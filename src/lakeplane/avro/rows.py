@@ -17,6 +17,7 @@ from lakeplane.avro import columns
 from lakeplane.avro.container import Block, read_long
 from lakeplane.avro.limits import Limits
 from lakeplane.avro.schema import (
+    TEXT,
     Array,
     Choice,
     Map,
@@ -24,7 +25,6 @@ from lakeplane.avro.schema import (
     Optional,
     Record,
     Scalar,
-    arrow_type,
     is_empty,
 )
 from lakeplane.avro.selection import Inside, Keyed, Selection, Whole
@@ -32,7 +32,6 @@ from lakeplane.errors import InvalidMetadata, LimitExceeded
 
 _ITEM_BYTES: Final = 64
 """What a value takes in a list of Python, about."""
-_WIDE: Final = 16
 _KEY_AND_VALUE: Final = 2
 
 
@@ -65,31 +64,39 @@ class _Cursor:
 _Read = Callable[[_Cursor], Any]
 
 
-def decode(selection: Selection, blocks: Iterable[Block], size: int, limits: Limits) -> tuple[int, list[pa.Array]]:
-    """The number of rows, and the columns of a selection."""
-    found: list[list[Any]] = [[] for _ in selection.columns]
-    read = _row(selection, limits, found)
-    cursor = _Cursor(limits.columns(size) // _ITEM_BYTES)
-    empty = is_empty(selection.record) and selection.null_at is None
-    rows = 0
-    for number, block in enumerate(blocks):
-        cursor.data, cursor.at = block.data, 0
-        if block.rows > (limits.empty_items - rows if empty else len(block.data)):
-            raise InvalidMetadata("counts more rows than it can hold", field=f"block {number}")
-        for _ in range(block.rows):
-            cursor.spend(len(found))
-            try:
-                read(cursor)
-            except IndexError:
-                raise InvalidMetadata("ends within a row", field=f"block {number}") from None
-        if cursor.at != len(block.data):
-            raise InvalidMetadata("goes on after its last row", field=f"block {number}")
-        rows += block.rows
-    arrays = [
-        _array(column.node, column.arrow, values)
-        for column, values in zip(selection.columns, found, strict=True)
-    ]
-    return rows, arrays
+class Decoder:
+    """The decoder of one selection."""
+
+    def __init__(self, selection: Selection, limits: Limits) -> None:
+        self.selection = selection
+        self.limits = limits
+
+    def __call__(self, blocks: Iterable[Block], size: int) -> tuple[int, list[pa.Array]]:
+        """The number of rows, and the columns of the selection."""
+        selection, limits = self.selection, self.limits
+        found: list[list[Any]] = [[] for _ in selection.columns]
+        read = _row(selection, limits, found)
+        cursor = _Cursor(limits.columns(size) // _ITEM_BYTES)
+        empty = is_empty(selection.record) and selection.null_at is None
+        rows = 0
+        for number, block in enumerate(blocks):
+            cursor.data, cursor.at = block.data, 0
+            if block.rows > (limits.empty_items - rows if empty else len(block.data)):
+                raise InvalidMetadata("counts more rows than it can hold", field=f"block {number}")
+            for _ in range(block.rows):
+                cursor.spend(len(found))
+                try:
+                    read(cursor)
+                except IndexError:
+                    raise InvalidMetadata("ends within a row", field=f"block {number}") from None
+            if cursor.at != len(block.data):
+                raise InvalidMetadata("goes on after its last row", field=f"block {number}")
+            rows += block.rows
+        arrays = [
+            _array(column.node, column.arrow, values)
+            for column, values in zip(selection.columns, found, strict=True)
+        ]
+        return rows, arrays
 
 
 def _row(selection: Selection, limits: Limits, found: list[list[Any]]) -> _Read:
@@ -300,7 +307,7 @@ def _items(node: Array | Map, arrow: pa.DataType, values: Sequence[Any], place: 
         case Array(items=Record(fields=(key, value))):
             types = (key.type, value.type)
         case _:
-            types = (Scalar("string", pa.string()), node.values)
+            types = (TEXT, node.values)
     children = [
         _array(part, field.type, [value[position] for value in values], f"{place}.{field.name}")
         for position, (part, field) in enumerate(zip(types, (arrow.key_field, arrow.item_field), strict=True))
@@ -325,7 +332,9 @@ def _scalar_array(node: Scalar, bits: pa.Buffer | None, values: Sequence[Any], p
                 raise InvalidMetadata("holds what is neither true nor false", field=place)
             buffers = [columns.booleans(np.array([value or 0 for value in values], np.uint8))]
         case _ if pa.types.is_decimal(node.arrow):
-            buffers = [pa.py_buffer(b"".join(_decimal(value or b"", place) for value in values))]
+            lengths = np.array([len(value or b"") for value in values], np.int64)
+            data = b"".join(value or b"" for value in values)
+            buffers = [columns.wide_decimals(data, np.cumsum(lengths) - lengths, lengths, place)]
         case "fixed":
             buffers = [pa.py_buffer(b"".join(value or bytes(node.size) for value in values))]
         case _:
@@ -341,11 +350,3 @@ def _numbers(node: Scalar, values: Sequence[Any], place: str) -> pa.Buffer:
     if any(value is not None and not low <= value <= high for value in values):
         raise InvalidMetadata(f"holds a number that is not between {low} and {high}", field=place)
     return pa.py_buffer(numbers.astype(np.int32))
-
-
-def _decimal(value: bytes, place: str) -> bytes:
-    number = int.from_bytes(value, "big", signed=True)
-    try:
-        return number.to_bytes(_WIDE, "little", signed=True)
-    except OverflowError:
-        raise InvalidMetadata("holds a decimal of more than 38 digits", field=place) from None

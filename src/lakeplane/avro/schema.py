@@ -1,8 +1,8 @@
 """Avro schemas: parsed, names resolved, and what each type is in Arrow.
 
 A schema is a tree of the kinds below. Attributes that Avro itself does not know but Iceberg writes into it
-(``field-id``, ``element-id``, ``key-id``, ``value-id``, ``adjust-to-utc``, arrays that stand for maps) are read
-here and nowhere else.
+(``field-id``, ``element-id``, ``key-id``, ``value-id``, ``adjust-to-utc``, arrays that stand for maps) are
+read here and nowhere else.
 
 The rule of Avro for logical types holds: one that is unknown, or does not fit the type it is written on, is
 ignored.
@@ -92,6 +92,9 @@ _PRIMITIVES: Final[dict[str, Scalar]] = {
     "bytes": Scalar("bytes", pa.binary()),
     "string": Scalar("string", pa.string()),
 }
+TEXT: Final = _PRIMITIVES["string"]
+"""What the keys of Avro's own maps are."""
+
 _UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 LENGTHS: Final = {"boolean": 1, "float": 4, "double": 8}
 
@@ -329,7 +332,7 @@ def _logical(scalar: Scalar, document: Mapping[str, Any]) -> Scalar:
         case "long", ("timestamp", _, ("millis" | "micros" | "nanos") as unit):
             local = document.get("adjust-to-utc") is False
             arrow = pa.timestamp(_UNITS[unit], None if local else "UTC")
-        case ("bytes" | "fixed"), ("", "", "decimal"):
+        case (("bytes" | "fixed"), ("", "", "decimal")):
             arrow = _decimal(scalar, document)
     return msgspec.structs.replace(scalar, arrow=arrow)
 

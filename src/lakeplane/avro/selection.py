@@ -1,8 +1,8 @@
 """From the schema of a file and what is wanted of it, to the columns that a decoder has to fill.
 
-A decoder gets a tree: for each record on the way the fields of it that are wanted, and for these the number of a
-column, or of several columns for the keys of a map, or the same once more for a record inside. What is not in the
-tree is skipped. A field may be wanted more than once; the decoder then reads it as often.
+A decoder gets a tree: for each record on the way the fields of it that are wanted, and for these the number
+of a column, or of several columns for the keys of a map, or the same once more for a record inside. What is
+not in the tree is skipped. A field may be wanted more than once; the decoder then reads it as often.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def select(root: Node, picks: Sequence[Pick] | None) -> Selection:
     finder = _Finder(record)
     if picks is None:
         for position, field in enumerate(record.fields):
-            column = finder.add((position,), (), field.type, nullable=is_optional(field.type), place=field.name)
+            column = finder.add(
+                (position,), (), field.type, nullable=is_optional(field.type), place=field.name
+            )
             finder.results.append(Result(arrow_field(field), column))
     else:
         for pick in picks:
@@ -152,7 +154,9 @@ class _Finder:
             return self.add(tuple(steps), pick.keys, _values(node, place), nullable=True, place=place)
         return self.add(tuple(steps), (), node, nullable=nullable or is_optional(node), place=place)
 
-    def add(self, path: tuple[int, ...], keys: tuple[int, ...], node: Node, *, nullable: bool, place: str) -> int:
+    def add(
+        self, path: tuple[int, ...], keys: tuple[int, ...], node: Node, *, nullable: bool, place: str
+    ) -> int:
         """The number of the first column for this path, which may be there already."""
         first = self.known.get((path, keys))
         if first is None:
