@@ -1,0 +1,1 @@
+"""Avro files as Arrow tables: what manifests of Iceberg and Paimon are written in."""

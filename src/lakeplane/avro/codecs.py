@@ -17,7 +17,8 @@ from lakeplane.errors import InvalidInput, InvalidMetadata, LimitExceeded
 
 Unpack = Callable[[memoryview, int], bytes]
 """From a block and the bytes it may unpack to, to the bytes that it unpacks to."""
-Pack = Callable[[bytes], bytes]
+Pack = Callable[[bytes | memoryview], bytes]
+"""From the records of a block to the block. Several threads may do it at once."""
 
 _GUESS: Final = 1 << 16
 _CHECKSUM: Final = 4
@@ -41,7 +42,9 @@ def unpacker(codec: str) -> Unpack:
         case "xz":
             return _unpack_xz
         case _:
-            raise InvalidMetadata(f"is packed with {codec}, which lakeplane does not know", field="avro.codec")
+            raise InvalidMetadata(
+                f"is packed with {codec}, which lakeplane does not know", field="avro.codec"
+            )
 
 
 def packer(codec: str, level: int | None) -> tuple[str, Pack]:
@@ -53,12 +56,23 @@ def packer(codec: str, level: int | None) -> tuple[str, Pack]:
             strength = 6 if level is None else _within(level, 0, 12)
             return "deflate", lambda data: bytes(deflate.deflate_compress(data, strength))
         case "zstandard" | "zstd":
-            packing = zstandard.ZstdCompressor(level=3 if level is None else _within(level, -131_072, 22))
-            return "zstandard", packing.compress
+            return "zstandard", _zstandard_packer(3 if level is None else _within(level, -131_072, 22))
         case "snappy":
             return "snappy", _pack_snappy
         case _:
             raise InvalidInput(f"{codec!r} is no codec", hint="There are deflate, zstd, snappy and null")
+
+
+def _zstandard_packer(level: int) -> Pack:
+    per_thread = threading.local()  # one shared between threads crashes
+
+    def pack(data: bytes | memoryview) -> bytes:
+        packing = getattr(per_thread, "packing", None)
+        if packing is None:
+            packing = per_thread.packing = zstandard.ZstdCompressor(level=level)
+        return bytes(packing.compress(data))
+
+    return pack
 
 
 def _within(level: int, low: int, high: int) -> int:
@@ -84,7 +98,11 @@ class _Inflate:
         self.guess = 0
 
     def __call__(self, data: memoryview, allowed: int) -> bytes:
-        guess = max(self.guess, _GUESS, 8 * len(data)) if len(data) > _GUESS >> 6 else max(self.guess, _GUESS >> 4)
+        guess = (
+            max(self.guess, _GUESS, 8 * len(data))
+            if len(data) > _GUESS >> 6
+            else max(self.guess, _GUESS >> 4)
+        )
         try:
             found = bytes(deflate.deflate_decompress(data, min(guess, allowed)))
         except deflate.DeflateError:
@@ -103,6 +121,8 @@ class _Inflate:
                 if size > allowed:
                     raise _too_large(allowed)
             parts.append(inflate.flush())
+            if size + len(parts[-1]) > allowed:
+                raise _too_large(allowed)
         except zlib.error as error:
             raise InvalidMetadata(f"broken deflate: {error}") from None
         if not inflate.eof:
@@ -152,7 +172,7 @@ def _snappy_size(data: memoryview) -> int:
     raise InvalidMetadata("broken snappy: no size")
 
 
-def _pack_snappy(data: bytes) -> bytes:
+def _pack_snappy(data: bytes | memoryview) -> bytes:
     packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
     return packed + deflate.crc32(data).to_bytes(_CHECKSUM, "big")
 

@@ -62,7 +62,7 @@ def naming(source: str) -> Iterator[None]:
 
 def parse_header(data: memoryview, limits: Limits) -> Header:
     """Read the header; errors name the place."""
-    if data[: len(MAGIC)] != MAGIC:
+    if bytes(data[: len(MAGIC)]) != MAGIC:
         raise InvalidMetadata("is no Avro file: it does not start with Obj 1", field="header")
     head = _Head(data[: limits.header_bytes])
     try:

@@ -14,11 +14,13 @@ Test = Callable[[pa.DataType], bool]
 
 
 def _any_text(kind: pa.DataType) -> bool:
-    return (
+    return bool(
         types.is_string(kind)
         or types.is_large_string(kind)
+        or types.is_string_view(kind)
         or types.is_binary(kind)
         or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
         or types.is_fixed_size_binary(kind)
     )
 
@@ -68,7 +70,9 @@ def fit(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType, place: str) -> 
     try:
         return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidMetadata(f"is {found} in the file and does not fit {wanted}: {error}", field=place) from None
+        raise InvalidMetadata(
+            f"is {found} in the file and does not fit {wanted}: {error}", field=place
+        ) from None
 
 
 def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
