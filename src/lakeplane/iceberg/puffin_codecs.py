@@ -27,6 +27,8 @@ _LZ4_SIZE_OFFSET: Final = 6
 _LZ4_SIZE_END: Final = 14
 
 _WINDOW_BYTES: Final = 1 << 27
+_ZSTD_EMPTY_BYTES: Final = 32
+"""More than any frame without content takes."""
 
 
 def unpack(codec: str | None, data: bytes, allowed: int) -> bytes:
@@ -75,9 +77,22 @@ def _unpack_zstd(data: bytes, allowed: int) -> bytes:
             raise InvalidMetadata("is a frame of Zstandard that does not tell the size of its content")
         size = _within(told, allowed)
         unpacking = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+        if not size:  # decompress() believes that without a look at the rest
+            return _nothing(unpacking.decompressobj(), data)
         return unpacking.decompress(data, max_output_size=size, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise InvalidMetadata(f"broken Zstandard: {error}") from None
+
+
+def _nothing(unpacking: zstandard.ZstdDecompressionObj, data: bytes) -> bytes:
+    if (
+        len(data) > _ZSTD_EMPTY_BYTES
+        or unpacking.decompress(data)
+        or not unpacking.eof
+        or unpacking.unused_data
+    ):
+        raise InvalidMetadata("broken Zstandard: a frame without content is followed by something")
+    return b""
 
 
 def _within(size: int, allowed: int) -> int:
