@@ -764,6 +764,21 @@ def test_a_rollback_is_logged_when_it_happens() -> None:
     assert back.snapshot_at(NOW).snapshot_id == FIRST
 
 
+def test_times_of_a_table_never_run_backwards() -> None:
+    # A writer whose clock was an hour behind left a table that Java could not open any more: it refuses a
+    # snapshot log, and a time of the last update, that go back by more than a minute.
+    base = commit(metadata(2), 7)
+    late = commit(base, 8, timestamp_ms=NOW - 3_600_000)
+    assert log_of(late)[-2:] == [7, 8]
+    assert late.snapshot_log[-1].timestamp_ms == late.last_updated_ms == NOW + 7
+    assert late.snapshot(8).timestamp_ms == NOW - 3_600_000
+    assert late.snapshot_at(NOW + 7).snapshot_id == 8
+    back = change(late, u.SetSnapshotRef("main", branch(7)), now_ms=NOW - 60_001)
+    assert back.snapshot_log[-1].timestamp_ms == back.last_updated_ms == NOW + 7
+    renamed = change(base, u.SetProperties(FrozenDict({"a": "b"})), now_ms=NOW - 60_001)
+    assert renamed.last_updated_ms == NOW + 7
+
+
 def test_branches_and_tags_come_and_go_without_a_log() -> None:
     base = metadata(2)
     table = change(base, u.SetSnapshotRef("b", branch(FIRST)), u.SetSnapshotRef("t", tag(FIRST)))

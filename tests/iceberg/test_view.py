@@ -54,7 +54,7 @@ def sql(text: str, dialect: str = "spark") -> Representation:
 def version(*texts: Representation | str, version_id: int = 1, **changes: Any) -> ViewVersion:
     whole: dict[str, Any] = {
         "version_id": version_id,
-        "schema_id": 1,
+        "schema_id": 0,
         "timestamp_ms": version_id * 1000,
         "summary": FrozenDict(),
         "representations": tuple(sql(each) if isinstance(each, str) else each for each in texts),
@@ -89,7 +89,7 @@ def ids_of(value: ViewMetadata) -> list[int]:
 CREATION: tuple[u.ViewUpdate, ...] = (
     u.AssignUuid(UUID),
     u.SetLocation("s3://b/wh/v"),
-    u.AddSchema(Schema((Field(1, "x", LONG),), schema_id=1)),
+    u.AddSchema(Schema((Field(1, "x", LONG),))),
     u.AddViewVersion(version("SELECT 1")),
     u.SetCurrentViewVersion(),
 )
@@ -252,7 +252,7 @@ def test_limits_hold_for_views_too() -> None:
 def test_a_view_is_made_of_updates() -> None:
     made = change(None, *CREATION)
     assert (made.view_uuid, made.location, made.format_version) == (UUID, "s3://b/wh/v", 1)
-    assert (made.current_version_id, made.schema.schema_id) == (1, 1)
+    assert (made.current_version_id, made.schema.schema_id) == (1, 0)
     assert made.version_log == (VersionLogEntry(timestamp_ms=1000, version_id=1),)
     assert parse(written(made)) == made
     check_view(made)
@@ -303,6 +303,30 @@ def test_versions_and_schemas_get_the_next_ids() -> None:
     new = with_version(added, version("SELECT 'y'", version_id=1, schema_id=2))
     assert ids_of(new) == [1, 2]
     assert (new.current_version_id, new.schema.find("y").type) == (2, STRING)
+
+
+def test_the_schemas_of_a_new_view_are_numbered_from_0() -> None:
+    # As in viewVersionAndSchemaIDReassignment of Java's TestViewMetadata.
+    letters = {5: "x", 7: "y", 9: "z"}
+    schemas = [u.AddSchema(Schema((Field(1, name, LONG),), schema_id=each)) for each, name in letters.items()]
+    versions = [u.AddViewVersion(version(f"SELECT {each}", schema_id=each)) for each in letters]
+    made = change(None, *CREATION[:2], *schemas, *versions, *schemas, u.SetCurrentViewVersion())
+    assert [(each.schema_id, each.fields[0].name) for each in made.schemas] == [(0, "x"), (1, "y"), (2, "z")]
+    assert [(each.version_id, each.schema_id) for each in made.versions] == [(1, 0), (2, 1), (3, 2)]
+
+
+def test_a_schema_that_the_view_has_is_meant_by_its_own_id() -> None:
+    other = u.AddSchema(Schema((Field(1, "y", STRING),), schema_id=1))
+    changed = change(view(), other, u.AddViewVersion(version("SELECT 'y'", schema_id=1)))
+    assert changed.versions[-1].schema_id == 1
+
+
+def test_a_version_keeps_an_id_that_is_above_all_others() -> None:
+    # So do Java's views: a client that has numbered its version can make it current by that number.
+    base = change(None, *CREATION)
+    made = change(base, u.AddViewVersion(version("SELECT 2", version_id=7)), u.SetCurrentViewVersion(7))
+    assert (ids_of(made), made.current_version_id) == ([1, 7], 7)
+    assert ids_of(with_version(made, version("SELECT 3", version_id=3))) == [1, 7, 8]
 
 
 def test_a_version_may_name_the_schema_added_with_it() -> None:
@@ -363,7 +387,7 @@ def test_a_view_with_two_definitions_for_a_dialect_can_be_read_and_mended() -> N
     document["versions"][0]["representations"] *= 2
     broken = parse(document)
     assert written(broken) == document
-    mended = with_version(broken, version("SELECT 1"))
+    mended = with_version(broken, version("SELECT 1", schema_id=1))
     assert mended.current_version.sql_for("spark") == "SELECT 1"
 
 

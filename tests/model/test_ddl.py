@@ -344,7 +344,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_what_is_written() -> None:
     text = (
-        "id BIGINT NOT NULL, at TIMESTAMP NOT NULL DEFAULT TIMESTAMP '1970-01-01 00:00:01.000000+00:00' "
+        "id BIGINT NOT NULL, at TIMESTAMP NOT NULL DEFAULT TIMESTAMP '1970-01-01 00:00:01+00:00' "
         "COMMENT 'it\\'s', `a b` STRUCT<x: DECIMAL(9,2) NOT NULL COMMENT 'c', y: ARRAY<INT NOT NULL>>, "
         "m MAP<STRING, fixed[4]>, v VOID, u uuid, g GEOMETRY(4326), h geometry('4326'), "
         "k geography(EPSG:4979, karney), n timestamptz_ns"

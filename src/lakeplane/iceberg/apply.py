@@ -105,8 +105,7 @@ def apply(base: TableMetadata | None, updates: Iterable[u.TableUpdate], *, now_m
     _correct_history(draft)
     if base is not None and draft.table == base:
         return base
-    if not draft.added_snapshots:
-        draft.set(last_updated_ms=now_ms)
+    _date(draft)
     _require_complete(draft.table)
     _check_writable(draft)
     try:
@@ -336,7 +335,7 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
         raise InvalidChange(problem, field=place)
     if version > 1 and snapshot.manifest_list is None:
         raise InvalidChange("manifest-list is missing", field=place)
-    if version > 1 and snapshot.operation is None:
+    if version > 1 and "operation" not in (snapshot.summary or {}):
         raise InvalidChange("summary.operation is missing", field=place)
     if snapshot.schema_id is not None and all(
         each.schema_id != snapshot.schema_id for each in draft.table.schemas
@@ -345,7 +344,6 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
     if version >= ROW_LINEAGE_VERSION:
         _assign_rows(draft, snapshot, place)
     draft.set(last_sequence_number=max(last, snapshot.sequence_number))
-    draft.set(last_updated_ms=snapshot.timestamp_ms)
     draft.set(snapshots=(*draft.table.snapshots, snapshot))
     draft.added_snapshots.add(snapshot.snapshot_id)
 
@@ -404,10 +402,11 @@ def _set_ref(draft: _Draft, name: str, ref: Ref) -> None:
     draft.set(current_snapshot_id=ref.snapshot_id)
     # A rollback makes an old snapshot current, and does so now.
     is_new = ref.snapshot_id in draft.added_snapshots
-    entry = SnapshotLogEntry(
-        timestamp_ms=snapshot.timestamp_ms if is_new else draft.now_ms, snapshot_id=ref.snapshot_id
-    )
-    draft.set(snapshot_log=(*draft.table.snapshot_log, entry))
+    log = draft.table.snapshot_log
+    when = snapshot.timestamp_ms if is_new else draft.now_ms
+    # Clocks differ; what became current later has the later time all the same.
+    when = max([when, *(each.timestamp_ms for each in log[-1:])])
+    draft.set(snapshot_log=(*log, SnapshotLogEntry(timestamp_ms=when, snapshot_id=ref.snapshot_id)))
 
 
 def _remove_ref(draft: _Draft, name: str) -> None:
@@ -436,6 +435,16 @@ def _correct_history(draft: _Draft) -> None:
         elif removed:
             log.clear()
     draft.set(snapshot_log=tuple(log))
+
+
+def _date(draft: _Draft) -> None:
+    """Date the change: other implementations cannot open a table whose times run backwards."""
+    table, base = draft.table, draft.base
+    times = [entry.timestamp_ms for entry in table.snapshot_log[-1:]]
+    times += [each.timestamp_ms for each in table.snapshots if each.snapshot_id in draft.added_snapshots]
+    if base is not None:
+        times.append(base.last_updated_ms)
+    draft.set(last_updated_ms=max(times) if draft.added_snapshots else max([draft.now_ms, *times]))
 
 
 def _require_complete(table: TableMetadata) -> None:

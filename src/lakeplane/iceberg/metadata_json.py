@@ -22,6 +22,7 @@ from lakeplane.iceberg.snapshots import (
     Ref,
     Snapshot,
     SnapshotLogEntry,
+    read_ref,
     without_v3_fields,
 )
 from lakeplane.iceberg.statistics import (
@@ -39,7 +40,7 @@ from lakeplane.model.partitioning import (
     write_spec,
     write_spec_fields,
 )
-from lakeplane.model.records import read, read_all, write
+from lakeplane.model.records import read_all, write
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import read_schema, write_schema
 from lakeplane.model.sorting import UNSORTED, SortOrder, read_order, write_order
@@ -98,7 +99,7 @@ def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
     schemas, current_schema_id = _read_schemas(document, version)
     specs, default_spec_id = _read_specs(document, version)
     orders, default_order_id = _read_orders(document, version)
-    snapshots = _each(document, "snapshots", lambda raw, where: read_all(Snapshot, raw, where))
+    snapshots = _each(document, "snapshots", _read_snapshots)
     if version < ROW_LINEAGE_VERSION:
         # What an older version carries under the names of v3 means nothing in it.
         snapshots = tuple(map(without_v3_fields, snapshots))
@@ -185,6 +186,9 @@ def _read_orders(document: Mapping[str, Any], version: int) -> tuple[tuple[SortO
         # Some writers leave the order that sorts nothing out of the list.
         return (UNSORTED,), UNSORTED.order_id
     orders = _required_list(document, "sort-orders", read_order)
+    if any(order.fields and order.order_id == UNSORTED.order_id for order in orders):
+        # Files that say 0 are not sorted: which of the two is meant cannot be known.
+        raise InvalidMetadata("the sort order 0 means unsorted, it has no fields", field="sort-orders")
     if version == 1 and document.get("default-sort-order-id") is None:
         return orders, UNSORTED.order_id
     return orders, _integer(document, "default-sort-order-id", bits=32)
@@ -195,6 +199,14 @@ def _last_partition_id(document: Mapping[str, Any], version: int, specs: tuple[P
     if version == 1 and document.get("last-partition-id") is None:
         return highest
     return max(_integer(document, "last-partition-id", bits=32), highest)
+
+
+def _read_snapshots(raw: Any, where: str) -> tuple[Snapshot, ...]:
+    snapshots = read_all(Snapshot, raw, where)
+    for position, snapshot in enumerate(snapshots):
+        if snapshot.manifest_list is None and snapshot.manifests is None:
+            raise InvalidMetadata("manifest-list is missing", field=f"{where}[{position}]")
+    return snapshots
 
 
 def _next_row_id(document: Mapping[str, Any], snapshots: tuple[Snapshot, ...]) -> int:
@@ -208,7 +220,7 @@ def _read_refs(document: Mapping[str, Any], current: int | None) -> FrozenDict[s
     raw = document.get("refs") or {}
     if not isinstance(raw, dict):
         raise InvalidMetadata("expected an object", field="refs")
-    refs = {name: read(Ref, each, f"refs.{name}") for name, each in raw.items()}
+    refs = {name: read_ref(each, f"refs.{name}") for name, each in raw.items()}
     if current is not None and MAIN not in refs:
         refs = {MAIN: Ref(snapshot_id=current, type="branch"), **refs}
     return FrozenDict(refs)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from lakeplane.model.records import Int, Long, Record, Strings
+from lakeplane.model.records import Int, Long, Record, Strings, read
 
 MAIN: Final = "main"
 """The branch that readers see when they name none."""
@@ -29,8 +29,11 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
     @property
     def operation(self) -> str | None:
-        """What the commit did: append, replace, overwrite or delete; None in old v1 snapshots."""
-        return None if self.summary is None else self.summary.get("operation")
+        """What the commit did: append, replace, overwrite or delete; None in old v1 snapshots.
+
+        A summary that does not tell counts as an overwrite, which promises the least: so do other readers.
+        """
+        return self.summary.get("operation", "overwrite") if self.summary else None
 
 
 def without_v3_fields(snapshot: Snapshot) -> Snapshot:
@@ -53,6 +56,13 @@ class Ref(Record, frozen=True, kw_only=True):
     def is_branch(self) -> bool:
         """Whether commits can move the ref."""
         return self.type == "branch"
+
+
+def read_ref(raw: Any, where: str) -> Ref:
+    """Read a ref; its type may be in any case."""
+    if isinstance(raw, dict) and isinstance(kind := raw.get("type"), str):
+        raw = {**raw, "type": kind.lower()}
+    return read(Ref, raw, where)
 
 
 class SnapshotLogEntry(Record, frozen=True, kw_only=True):

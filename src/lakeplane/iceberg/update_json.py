@@ -1,7 +1,8 @@
 """Updates and requirements as the JSON of the REST catalog, both ways.
 
 Two tables say it all: for each action (and each requirement) the class, and for each of its attributes the
-JSON key and how the value is read and written.
+JSON key and how the value is read and written. Names that older clients used are understood, and what older
+servers look for is written too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from lakeplane.errors import InvalidMetadata
 from lakeplane.iceberg import requirements as q
 from lakeplane.iceberg import updates as u
-from lakeplane.iceberg.snapshots import Ref, Snapshot
+from lakeplane.iceberg.snapshots import Ref, Snapshot, read_ref
 from lakeplane.iceberg.statistics import EncryptedKey, PartitionStatisticsFile, StatisticsFile
 from lakeplane.iceberg.view_versions import ViewVersion
 from lakeplane.model.frozen import FrozenDict
@@ -33,6 +34,7 @@ class _Part(NamedTuple):
     read: _Read
     write: _Write
     required: bool = True
+    old_key: str | None = None
 
 
 def _plain(kind: type) -> tuple[_Read, _Write]:
@@ -89,7 +91,7 @@ def _write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _read_flat_ref(raw: Any, where: str) -> Ref:
-    return read(Ref, {key: raw[key] for key in raw if key not in ("action", "ref-name")}, where)
+    return read_ref({key: raw[key] for key in raw if key not in ("action", "ref-name")}, where)
 
 
 _INT, _STR = _plain(int), _plain(str)
@@ -125,8 +127,14 @@ _UPDATES: Final[dict[str, tuple[type, tuple[_Part, ...]]]] = {
         (_Part("name", "ref-name", *_STR), _Part("ref", "", _read_flat_ref, write)),
     ),
     "remove-snapshot-ref": (u.RemoveSnapshotRef, (_Part("name", "ref-name", *_STR),)),
-    "set-properties": (u.SetProperties, (_Part("updates", "updates", _read_strings, dict),)),
-    "remove-properties": (u.RemoveProperties, (_Part("removals", "removals", *_STRS),)),
+    "set-properties": (
+        u.SetProperties,
+        (_Part("updates", "updates", _read_strings, dict, old_key="updated"),),
+    ),
+    "remove-properties": (
+        u.RemoveProperties,
+        (_Part("removals", "removals", *_STRS, old_key="removed"),),
+    ),
     "set-location": (u.SetLocation, (_Part("location", "location", *_STR),)),
     "set-statistics": (
         u.SetStatistics,
@@ -220,12 +228,14 @@ def _read_list(raw: object, where: str, tag: str, table: Mapping[str, tuple[type
 
 def _read(raw: object, where: str, tag: str, table: Mapping[str, tuple[type, tuple[_Part, ...]]]) -> Any:
     name = raw.get(tag) if isinstance(raw, dict) else raw
-    if not isinstance(raw, dict) or not isinstance(name, str) or name not in table:
+    if not isinstance(raw, dict) or not isinstance(name, str) or name.lower() not in table:
         raise InvalidMetadata(f"unknown {tag} {name!r:.80}", field=where, hint="A newer client may know it")
-    kind, parts = table[name]
+    kind, parts = table[name.lower()]
     values: dict[str, Any] = {}
     for part in parts:
         found = raw if part.key == "" else raw.get(part.key)
+        if found is None and part.old_key is not None:
+            found = raw.get(part.old_key)
         if found is None and part.required:
             raise InvalidMetadata(f"{part.key} is missing", field=where)
         values[part.name] = None if found is None else part.read(found, f"{where}.{part.key}")
@@ -245,4 +255,7 @@ def _write(
             document[part.key] = part.write(item)
         elif tag == "type":
             document[part.key] = None
+    if isinstance(value, u.SetStatistics):
+        # Redundant and deprecated, but older servers refuse the update without it.
+        document["snapshot-id"] = value.statistics.snapshot_id
     return document

@@ -171,6 +171,9 @@ class _Draft:
         self.now_ms = now_ms
         self.view = _BLANK if base is None else base
         self.last_schema_id: int | None = None
+        # The ids that schemas of this change came with, and those that they got.
+        self.given_schemas: dict[int, int] = {}
+        self.known_schemas = frozenset(self.view.schemas_by_id)
         self.last_version_id: int | None = None
         self.added_versions: set[int] = set()
 
@@ -243,10 +246,11 @@ def _add_schema(draft: _Draft, schema: Schema) -> None:
     known = draft.view.schemas
     same = next((each for each in known if each.same_fields(schema)), None)
     if same is None:
-        new_id = max((each.schema_id + 1 for each in known), default=max(schema.schema_id, 0))
+        new_id = max((each.schema_id + 1 for each in known), default=0)
         same = msgspec.structs.replace(schema, schema_id=new_id)
         draft.set(schemas=(*known, same))
     draft.last_schema_id = same.schema_id
+    draft.given_schemas[schema.schema_id] = same.schema_id
 
 
 def _add_version(draft: _Draft, version: ViewVersion) -> None:
@@ -255,17 +259,20 @@ def _add_version(draft: _Draft, version: ViewVersion) -> None:
         raise InvalidChange(problem, field=place)
     if not version.representations:
         raise InvalidChange("a version needs a representation", field=place)
-    if version.schema_id == u.LAST_ADDED:
+    schema_id = version.schema_id
+    if schema_id == u.LAST_ADDED:
         if draft.last_schema_id is None:
             raise InvalidChange("no schema was added in this change", field=place)
-        version = msgspec.structs.replace(version, schema_id=draft.last_schema_id)
+        schema_id = draft.last_schema_id
+    elif schema_id not in draft.known_schemas:
+        schema_id = draft.given_schemas.get(schema_id, schema_id)
+    version = msgspec.structs.replace(version, schema_id=schema_id)
     if all(each.schema_id != version.schema_id for each in draft.view.schemas):
         raise InvalidChange(f"the view has no schema {version.schema_id}", field=place)
     same = next((each for each in draft.view.versions if _same_definition(each, version)), None)
     if same is None:
-        new_id = max(
-            (each.version_id + 1 for each in draft.view.versions), default=max(version.version_id, 1)
-        )
+        # An id that no version has had yet is kept, so that a change may name it.
+        new_id = max([version.version_id, 1, *(each.version_id + 1 for each in draft.view.versions)])
         same = msgspec.structs.replace(version, version_id=new_id)
         draft.set(versions=(*draft.view.versions, same))
         draft.added_versions.add(new_id)

@@ -79,7 +79,11 @@ def write(record: Record) -> dict[str, Any]:
     del document[_UNKNOWN]
     for name, key in _shape(type(record)).nested:
         document[key] = _write_nested(getattr(record, name))
-    document = {key: value for key, value in document.items() if value is not None}
+    document = {
+        key: list(value) if type(value) is tuple else value
+        for key, value in document.items()
+        if value is not None
+    }
     return {**document, **thaw(record.unknown)} if record.unknown else document
 
 

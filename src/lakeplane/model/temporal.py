@@ -5,8 +5,8 @@ since the epoch; zoned ones count from midnight UTC. The calendar is the prolept
 knows neither nanoseconds nor years outside 1 to 9999, so its arithmetic is not used; ``from_date``,
 ``from_time`` and ``from_datetime`` take its values over.
 
-Text is written with all digits of the precision, as in the spec's examples (Java drops zeros at the end of a
-fraction; it reads both). Years outside 0 to 9999 have a sign, and at least four digits.
+Text is written with all digits of the precision, as in the spec's examples, but without a fraction of zero,
+which no other implementation writes either. Years outside 0 to 9999 have a sign, and at least four digits.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def _format_clock(ticks: int, digits: int) -> str:
     seconds, fraction = divmod(ticks, 10**digits)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
-    return f"{hour:02}:{minute:02}:{second:02}.{fraction:0{digits}}"
+    text = f"{hour:02}:{minute:02}:{second:02}"
+    return f"{text}.{fraction:0{digits}}" if fraction else text
 
 
 def parse_date(text: str) -> int:

@@ -52,6 +52,7 @@ SCHEMA = Schema(
         Field(24, "more_nulls_than_values", INT),
         Field(25, "wide", Decimal(38, 2)),
         Field(26, "least", LONG),
+        Field(27, "nans_without_null_count", DOUBLE),
     )
 )
 
@@ -87,6 +88,7 @@ STATS = {
     24: one(WHOLE, None, None, 5, 6),
     25: one(pa.decimal128(38, 2), -(10**30), 10**30, 50, 0),
     26: one(pa.int64(), -(2**63), 0, 50, 0),
+    27: ColumnStats(value_count=pa.array([50]), nan_count=pa.array([50])),
 }
 
 
@@ -147,6 +149,10 @@ STATS = {
         # NaN is greater than every number, which Java does not reckon with.
         ("all_nans > 5", True, True),
         ("all_nans = 5", False, False),
+        # TestInclusiveMetricsEvaluator (Java): its column of nothing but NaN has no count of nulls.
+        ("nans_without_null_count < 1", False, False),
+        ("nans_without_null_count > 1", True, False),
+        ("nans_without_null_count IS NULL", True, False),
         ("nan_and_null_only < 5", False, False),
         ("nan_and_null_only IN (5, 6)", False, False),
         ("nan_and_null_only > 5", True, False),

@@ -297,9 +297,7 @@ def test_the_text_holds_what_the_session_could_change() -> None:
         "tz > '2024-01-01' AND name = 'a\\\\%\\'' AND x < 1e300", SCHEMA, zone="+01:00"
     )
     text = to_sql(predicate, SCHEMA)
-    assert text == (
-        "`tz` > TIMESTAMP '2023-12-31 23:00:00.000000+00:00' AND `name` = 'a\\\\%\\'' AND `x` < 1e+300D"
-    )
+    assert text == ("`tz` > TIMESTAMP '2023-12-31 23:00:00+00:00' AND `name` = 'a\\\\%\\'' AND `x` < 1e+300D")
     assert parse_predicate(text, SCHEMA, zone="Asia/Tokyo") == predicate
 
 

@@ -160,6 +160,7 @@ def _read(term: Term, stats: ColumnStats, count: int) -> _Known:
     # All counts are 0 where a writer did not count. Counts that contradict each other are never equal.
     some = has_values & (values > 0)
     lower, upper = _bounds(term, stats, count)
+    all_nan = some & has_nans & (nans == values) & is_float
     return _Known(
         lower.values,
         upper.values,
@@ -167,9 +168,9 @@ def _read(term: Term, stats: ColumnStats, count: int) -> _Known:
         upper.valid,
         all_null=some & has_nulls & (nulls == values),
         no_null=has_nulls & (nulls == 0),
-        all_nan=some & has_nans & (nans == values) & is_float,
+        all_nan=all_nan,
         no_nan=has_nans & (nans == 0) if is_float else np.ones(count, np.bool_),
-        no_number=some & has_nulls & has_nans & (nulls + nans == values) & is_float,
+        no_number=all_nan | (some & has_nulls & has_nans & (nulls + nans == values) & is_float),
     )
 
 
