@@ -55,20 +55,23 @@ def avro_record(name: str, fields: Iterable[Field]) -> dict[str, Any]:
 
 def _define_once(schema: AvroSchema, defined: set[str]) -> AvroSchema:
     """Name the second fixed of a kind instead of defining it again, which Avro forbids."""
-    match schema:
-        case list():
-            return [_define_once(each, defined) for each in schema]
-        case {"type": "fixed", "name": str(name)}:
+    if isinstance(schema, list):
+        return [_define_once(each, defined) for each in schema]
+    if isinstance(schema, str):
+        return schema
+    match schema["type"]:
+        case "fixed":
+            name: str = schema["name"]
             if name in defined:
                 return name
             defined.add(name)
-        case {"type": "record", "fields": fields}:
-            changed = [{**each, "type": _define_once(each["type"], defined)} for each in fields]
-            return {**schema, "fields": changed}
-        case {"type": "array", "items": items}:
-            return {**schema, "items": _define_once(items, defined)}
-        case {"type": "map", "values": values}:
-            return {**schema, "values": _define_once(values, defined)}
+        case "record":
+            fields = [{**each, "type": _define_once(each["type"], defined)} for each in schema["fields"]]
+            return {**schema, "fields": fields}
+        case "array":
+            return {**schema, "items": _define_once(schema["items"], defined)}
+        case "map":
+            return {**schema, "values": _define_once(schema["values"], defined)}
     return schema
 
 
@@ -95,7 +98,9 @@ def avro_name(name: str) -> str:
     if _ALLOWED.fullmatch(name):
         return name
     start = name[0]
-    first = start if re.fullmatch("[A-Za-z_]", start) else f"_{start}" if start.isdecimal() else _escape(start)
+    first = (
+        start if re.fullmatch("[A-Za-z_]", start) else f"_{start}" if start.isdecimal() else _escape(start)
+    )
     return first + "".join(each if re.fullmatch("[A-Za-z0-9_]", each) else _escape(each) for each in name[1:])
 
 
@@ -105,7 +110,7 @@ def _escape(char: str) -> str:
 
 def _avro_type(type_: Type, name: str) -> AvroSchema:
     if plain := _PLAIN.get(type_):
-        return dict(plain) if isinstance(plain, dict) else plain
+        return plain
     match type_:
         case Struct():
             return _record(name, type_.fields)
@@ -120,7 +125,12 @@ def _avro_type(type_: Type, name: str) -> AvroSchema:
         case Decimal():
             size = decimal_size(type_.precision)
             logical = {"logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
-            return {"type": "fixed", "name": f"decimal_{type_.precision}_{type_.scale}", "size": size, **logical}
+            return {
+                "type": "fixed",
+                "name": f"decimal_{type_.precision}_{type_.scale}",
+                "size": size,
+                **logical,
+            }
         case Fixed():
             return {"type": "fixed", "name": f"fixed_{type_.length}", "size": type_.length}
         case Primitive.UUID:
@@ -142,4 +152,5 @@ def _nullable(field: Field) -> AvroSchema:
 
 def decimal_size(precision: int) -> int:
     """How many bytes hold every number of so many digits, with its sign."""
-    return ((10**precision - 1).bit_length() + 1 + 7) // 8
+    largest: int = 10**precision - 1
+    return (largest.bit_length() + 1 + 7) // 8

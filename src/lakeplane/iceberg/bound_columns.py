@@ -72,11 +72,12 @@ def _parts(raw: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64],
     _, offsets, data = raw.buffers()
     count = len(raw)
     ends = np.frombuffer(offsets, offsets_type, count + 1, raw.offset * np.dtype(offsets_type).itemsize)
-    ends = ends.astype(np.int64)
-    lengths = np.diff(ends)
+    places: npt.NDArray[np.int64] = ends.astype(np.int64)
+    lengths = np.diff(places)
     if raw.null_count:
         lengths[raw.is_null().to_numpy(zero_copy_only=False)] = -1
-    return np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), ends[:-1], lengths
+    bytes_ = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return bytes_, places[:-1], lengths
 
 
 def _where_length(raw: pa.Array, length: int) -> pa.Array:

@@ -59,6 +59,9 @@ def attach_deletes(data: pa.Table, deletes: pa.Table, specs: Mapping[int, Partit
     Both have the columns ``file_path``, ``spec_id``, ``partition`` and ``sequence_number``; deletes have
     also ``content``, ``file_format``, ``referenced_data_file`` and the bounds of the paths they delete from.
     """
+    if not deletes.num_rows:
+        none = _lists(_NO_PAIRS, data.num_rows)
+        return Attached(pa.nulls(data.num_rows, pa.int32()), none, none)
     index = _Index(data, deletes, specs)
     vectors = index.vectors()
     positions = index.positions(~(vectors >= 0))
@@ -103,7 +106,9 @@ class _Index:
         names = self.named.take(pa.array(rows))
         if names.null_count:
             at = self.delete_paths[int(rows[np.flatnonzero(names.is_null())[0]])].as_py()
-            raise InvalidMetadata("a deletion vector names no data file", source=at, field="referenced_data_file")
+            raise InvalidMetadata(
+                "a deletion vector names no data file", source=at, field="referenced_data_file"
+            )
         self._check_single(names)
         found = np.full(len(self.paths), -1, np.int64)
         if len(rows):
@@ -131,7 +136,11 @@ class _Index:
         self._check_partitions(named)
         rows = self._by_partition
         around = _matches(
-            self.partitions, self.numbers, self.delete_partitions[rows], self.delete_numbers[rows], strict=False
+            self.partitions,
+            self.numbers,
+            self.delete_partitions[rows],
+            self.delete_numbers[rows],
+            strict=False,
         )
         around = self._within_bounds(_Pairs(around.data, rows[around.deletes]))
         pairs = _merge(named, around)
@@ -162,11 +171,19 @@ class _Index:
         """The equality delete files of each data file."""
         local, everywhere = self._local, self._global
         near = _matches(
-            self.partitions, self.numbers, self.delete_partitions[local], self.delete_numbers[local], strict=True
+            self.partitions,
+            self.numbers,
+            self.delete_partitions[local],
+            self.delete_numbers[local],
+            strict=True,
         )
         all_ = np.zeros(len(self.paths), np.int64)
         far = _matches(
-            all_, self.numbers, np.zeros(len(everywhere), np.int64), self.delete_numbers[everywhere], strict=True
+            all_,
+            self.numbers,
+            np.zeros(len(everywhere), np.int64),
+            self.delete_numbers[everywhere],
+            strict=True,
         )
         return _merge(_Pairs(near.data, local[near.deletes]), _Pairs(far.data, everywhere[far.deletes]))
 

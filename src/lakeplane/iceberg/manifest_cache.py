@@ -1,13 +1,14 @@
-"""What was read from manifests before: they never change, so what was decoded once need not be decoded again."""
+"""What was read from manifests: they never change, so what was decoded once need not be decoded again."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEFAULT_CACHE_BYTES: Final = 512 * 1024 * 1024
 

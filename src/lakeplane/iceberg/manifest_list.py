@@ -23,6 +23,7 @@ from lakeplane.iceberg.manifest_schema import (
     LIST_COLUMNS,
     LIST_FIELD_IDS,
     list_avro,
+    list_fields,
 )
 
 NO_MANIFESTS: Final = LIST_COLUMNS.empty_table()
@@ -44,12 +45,13 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     manifest_path: str
-    manifest_length: int
-    partition_spec_id: int
+    manifest_length: int | None
+    """None, like the next two, for a manifest that a v1 snapshot names itself."""
+    partition_spec_id: int | None
     content: int = DATA_MANIFEST
     sequence_number: int | None = None
     min_sequence_number: int | None = None
-    added_snapshot_id: int
+    added_snapshot_id: int | None
     added_files_count: int | None = None
     existing_files_count: int | None = None
     deleted_files_count: int | None = None
@@ -63,7 +65,9 @@ class ManifestFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_table(manifests: Sequence[ManifestFile]) -> pa.Table:
     """Manifests as rows of a list."""
-    return pa.Table.from_pylist([msgspec.to_builtins(each, builtin_types=(bytes,)) for each in manifests], LIST_COLUMNS)
+    return pa.Table.from_pylist(
+        [msgspec.to_builtins(each, builtin_types=(bytes,)) for each in manifests], LIST_COLUMNS
+    )
 
 
 def manifest_files(table: pa.Table) -> tuple[ManifestFile, ...]:
@@ -151,6 +155,7 @@ def serialize_manifest_list(
     if first_row_id is not None:
         metadata["first-row-id"] = str(first_row_id)
     metadata["format-version"] = str(format_version)
+    table = table.select([field.name for field in list_fields(format_version)])
     return write_avro(table, list_avro(format_version), metadata=metadata, codec=codec, level=level)
 
 

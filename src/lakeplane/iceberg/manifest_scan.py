@@ -1,16 +1,17 @@
-"""Reading many manifests: in batches, several batches at a time, and none of them twice.
+"""Reading many manifests at once, and none of them twice.
 
-What a manifest holds never changes, so what was decoded is kept. It is kept by batch: a large manifest is a batch
-of its own, small ones are read together, as the work on a batch costs about the same for ten files as for a
-thousand. Batches are formed from the oldest manifest on, so that a commit adds to the last one and leaves the others
-as they are.
+What a manifest holds never changes, so what was decoded is kept, and it is kept in pieces that stay the
+same when the table grows. A *batch* is a large manifest, or some small ones, as the work on a batch costs
+about the same for ten files as for a thousand. A *stack* is many batches seen as one table, so that a plan
+has few tables to look at. Both are formed from the oldest manifest on: a commit adds to the last ones and
+leaves the others as they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,22 +25,31 @@ from lakeplane.iceberg.manifest_list import (
     manifest_files,
     parse_manifest_list,
 )
-from lakeplane.iceberg.manifest_schema import DELETED
-from lakeplane.iceberg.manifests import FILE_FACTS, STATISTICS, read_manifest
+from lakeplane.iceberg.manifest_schema import DATA_MANIFEST, DELETED
+from lakeplane.iceberg.manifests import DATA_FACTS, DELETE_FACTS, STATISTICS, read_manifest
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.snapshots import Snapshot
+from lakeplane.model.parallel import in_parallel
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 WORKERS: Final = 8
 """Batches in work at a time. Decoding lets go of the interpreter, and fetching waits for the store."""
 
 _BATCH_FILES: Final = 2_000
 _BATCH_MANIFESTS: Final = 64
+_STACK_FILES: Final = 200_000
+
+_FACTS: Final = "facts"
 
 
 class Reading(NamedTuple):
     """How the files of a table are read, and where what they hold is kept."""
 
     read_many: Callable[[Sequence[str]], list[bytes]]
+    """From locations to the bytes there."""
     cache: ManifestCache
     workers: int = WORKERS
 
@@ -48,7 +58,16 @@ class Batch(NamedTuple):
     """Manifests of one spec and one content that are read together."""
 
     manifests: tuple[ManifestFile, ...]
+    files: int
     key: str
+
+
+class Stack(NamedTuple):
+    """The live entries of many manifests of one spec and one content."""
+
+    spec_id: int
+    content: int
+    files: pa.Table
 
 
 def list_manifests(snapshot: Snapshot | None, reading: Reading) -> pa.Table:
@@ -68,11 +87,40 @@ def list_manifests(snapshot: Snapshot | None, reading: Reading) -> pa.Table:
     return reading.cache.table((path,), read)
 
 
-def batches(listed: pa.Table) -> list[Batch]:
-    """Part the rows of a manifest list into what is read together."""
+def scan(
+    listed: pa.Table,
+    wanted: Sequence[bool] | npt.NDArray[np.bool_],
+    table: TableMetadata,
+    reading: Reading,
+    field_ids: Callable[[int], Iterable[int]] = lambda _: (),
+) -> list[Stack]:
+    """Read the live entries of the manifests in a list that are wanted, and perhaps of others beside them.
+
+    ``field_ids`` gives for a content of manifests the fields whose statistics are read.
+    """
+    manifests = manifest_files(listed)
+    paths = {each.manifest_path for each, is_wanted in zip(manifests, wanted, strict=True) if is_wanted}
+    chosen = [
+        batch for batch in batches(manifests) if any(each.manifest_path in paths for each in batch.manifests)
+    ]
+    stacks = [(stack, sorted(field_ids(stack[0].manifests[0].content))) for stack in _stacks(chosen)]
+    missing = [
+        (batch, ids)
+        for stack, ids in stacks
+        if len(stack) == 1 or _recall(_key(stack), ids, reading.cache) is None
+        for batch in stack
+    ]
+    tables = in_parallel(lambda each: _read_batch(each[0], table, reading, each[1]), missing, reading.workers)
+    known = {batch.key: found for (batch, _), found in zip(missing, tables, strict=True)}
+    return [_stack(stack, known, ids, reading.cache) for stack, ids in stacks]
+
+
+def batches(manifests: Sequence[ManifestFile]) -> list[Batch]:
+    """Part the manifests of a list into what is read together."""
     groups: dict[tuple[int | None, int], list[ManifestFile]] = {}
     # Lists begin with the newest, and v1 has no numbers to tell.
-    oldest_first = sorted(reversed(manifest_files(listed)), key=lambda each: each.sequence_number or 0)
+    newest_last = manifests[::-1]
+    oldest_first = sorted(newest_last, key=lambda each: each.sequence_number or 0)
     for each in oldest_first:
         groups.setdefault((each.partition_spec_id, each.content), []).append(each)
     return [batch for group in groups.values() for batch in _cut(group)]
@@ -84,15 +132,15 @@ def _cut(manifests: Sequence[ManifestFile]) -> Iterator[Batch]:
     for each in manifests:
         count = live_files(each)
         if count is None or count >= _BATCH_FILES or each.partition_spec_id is None:
-            yield _batch([each])
+            yield _batch([each], count or 0)
             continue
         if files + count > _BATCH_FILES or len(waiting) == _BATCH_MANIFESTS:
-            yield _batch(waiting)
+            yield _batch(waiting, files)
             waiting, files = [], 0
         waiting.append(each)
         files += count
     if waiting:
-        yield _batch(waiting)
+        yield _batch(waiting, files)
 
 
 def live_files(manifest: ManifestFile) -> int | None:
@@ -102,41 +150,93 @@ def live_files(manifest: ManifestFile) -> int | None:
     return manifest.added_files_count + manifest.existing_files_count
 
 
-def _batch(manifests: Sequence[ManifestFile]) -> Batch:
+def _batch(manifests: Sequence[ManifestFile], files: int) -> Batch:
     # Rows inherit what the list tells of their manifest, so that is part of what they are.
     facts = [
         f"{m.manifest_path}|{m.manifest_length}|{m.sequence_number}|{m.first_row_id}|{m.added_snapshot_id}"
         for m in manifests
     ]
-    return Batch(tuple(manifests), hashlib.sha256("\n".join(facts).encode()).hexdigest())
+    return Batch(tuple(manifests), files, _hash(facts))
 
 
-def read_batch(batch: Batch, table: TableMetadata, reading: Reading, field_ids: Iterable[int] = ()) -> pa.Table:
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _stacks(found: Sequence[Batch]) -> list[tuple[Batch, ...]]:
+    """Batches that are next to each other, as many as make a stack."""
+    stacks: list[list[Batch]] = []
+    files, last = 0, None
+    for batch in found:
+        first = batch.manifests[0]
+        kind = (first.partition_spec_id, first.content)
+        if not stacks or kind != last or first.partition_spec_id is None or files >= _STACK_FILES:
+            stacks.append([])
+            files = 0
+        stacks[-1].append(batch)
+        files, last = files + batch.files, kind
+    return [tuple(stack) for stack in stacks]
+
+
+def _key(stack: Sequence[Batch]) -> str:
+    return _hash(batch.key for batch in stack)
+
+
+def _stack(
+    stack: Sequence[Batch], known: dict[str, pa.Table], ids: Sequence[int], cache: ManifestCache
+) -> Stack:
+    first = stack[0].manifests[0]
+    if len(stack) == 1:
+        files = known[stack[0].key]
+    else:
+        key = _key(stack)
+        found = _recall(key, ids, cache)
+        if found is None:
+            files = concat([known[batch.key] for batch in stack])
+            for part, names in _parts(files, ids):
+                cache.put((key, part), files.select(names), files.nbytes)
+        else:
+            files = found
+    spec_id = first.partition_spec_id
+    if spec_id is None:
+        spec_id = files["spec_id"][0].as_py() if files.num_rows else 0
+    return Stack(spec_id, first.content, files)
+
+
+def _recall(key: str, ids: Sequence[int], cache: ManifestCache) -> pa.Table | None:
+    """What is kept of a stack, if it is all there."""
+    parts = [cache.get((key, part)) for part in (_FACTS, *map(str, ids))]
+    return None if any(part is None for part in parts) else _beside(parts)
+
+
+def _read_batch(batch: Batch, table: TableMetadata, reading: Reading, ids: Sequence[int]) -> pa.Table:
     """The live entries of a batch: the facts of files, and the statistics of some fields."""
-    cache, ids = reading.cache, sorted(field_ids)
-    parts = {part: cache.recall((batch.key, part)) for part in (_FACTS, *map(str, ids))}
-    missing = [part for part, found in parts.items() if found is None]
+    cache = reading.cache
+    kept = {part: cache.recall((batch.key, part)) for part in (_FACTS, *map(str, ids))}
+    missing = [part for part, found in kept.items() if found is None]
     if missing:
-        wanted = [field_id for field_id in ids if str(field_id) in missing]
-        entries = _read(batch, table, reading, FILE_FACTS if _FACTS in missing else (), wanted)
-        for part in missing:
-            names = _statistics_names(int(part)) if part != _FACTS else _fact_names(entries)
-            parts[part] = entries.select(names)
-            cache.keep((batch.key, part), parts[part])
-    facts = parts.pop(_FACTS)
-    columns = {name: each[name] for each in (facts, *parts.values()) for name in each.column_names}
-    return pa.table(columns)
+        content = batch.manifests[0].content
+        facts = DATA_FACTS if content == DATA_MANIFEST else DELETE_FACTS
+        new_ids = [field_id for field_id in ids if str(field_id) in missing]
+        entries = _read(batch, table, reading, facts if _FACTS in missing else (), new_ids)
+        for part, names in _parts(entries, new_ids):
+            if part in missing:
+                kept[part] = entries.select(names)
+                cache.keep((batch.key, part), entries.select(names))
+    return _beside([found for found in kept.values() if found is not None])
 
 
-_FACTS: Final = "facts"
+def _parts(entries: pa.Table, ids: Sequence[int]) -> Iterator[tuple[str, list[str]]]:
+    """The columns that are kept together: the facts, and the statistics of each field."""
+    yield _FACTS, [name for name in entries.column_names if "." not in name]
+    for field_id in ids:
+        yield str(field_id), [f"{name}.{field_id}" for name in STATISTICS]
 
 
-def _statistics_names(field_id: int) -> list[str]:
-    return [f"{name}.{field_id}" for name in STATISTICS]
-
-
-def _fact_names(entries: pa.Table) -> list[str]:
-    return [name for name in entries.column_names if "." not in name]
+def _beside(parts: Sequence[pa.Table]) -> pa.Table:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.table({name: each[name] for each in parts for name in each.column_names})
 
 
 def _read(
@@ -152,7 +252,10 @@ def _read(
         spec = pa.repeat(pa.scalar(found.spec_id, pa.int32()), found.entries.num_rows)
         tables.append(found.entries.append_column("spec_id", spec))
     entries = concat(tables)
-    return entries.filter(pc.not_equal(entries["status"], DELETED)).combine_chunks()
+    live = pc.not_equal(entries["status"], DELETED)
+    if not pc.all(live, min_count=0).as_py():
+        entries = entries.filter(live)
+    return entries.combine_chunks()
 
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:

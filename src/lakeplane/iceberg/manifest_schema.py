@@ -126,7 +126,7 @@ def data_file_fields(format_version: int, partition: Struct) -> tuple[Field, ...
 def entry_avro(format_version: int, partition: Struct) -> dict[str, Any]:
     """The Avro schema of a manifest."""
     data_file = Struct(data_file_fields(format_version, partition))
-    entry = _ENTRY_FIELDS
+    entry: tuple[Field, ...] = _ENTRY_FIELDS
     if format_version == 1:
         entry = (entry[0], msgspec.structs.replace(entry[1], required=True))
     return avro_record("manifest_entry", (*entry, Field(DATA_FILE_ID, "data_file", data_file, required=True)))
@@ -141,7 +141,7 @@ def list_fields(format_version: int) -> tuple[Field, ...]:
             for field in _LIST_FIELDS
             if field.id not in _LIST_NOT_IN_V1
         )
-    left_out = _LIST_NOT_IN_V2 if format_version == 2 else frozenset()  # noqa: PLR2004
+    left_out = _LIST_NOT_IN_V2 if format_version == 2 else frozenset[int]()  # noqa: PLR2004
     return tuple(field for field in _LIST_FIELDS if field.id not in left_out)
 
 

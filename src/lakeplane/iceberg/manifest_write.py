@@ -1,4 +1,4 @@
-"""Writing manifests: entries as columns to the bytes of one or several files, and what a list tells of them."""
+"""Writing manifests: from entries as columns to the bytes of files, and what a list tells of them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _encode(entries: pa.Table, spec_id: int, content: int, writing: Writing) -> 
     if table.format_version == 1 and content != DATA_MANIFEST:
         raise InvalidInput("v1 tables have no deletes", source=table.location, hint="Upgrade the table to v2")
     schema = _schema_of(spec, table)
-    metadata = {
+    metadata: dict[str, str | bytes] = {
         "schema": msgspec.json.encode(write_schema(schema)),
         "schema-id": str(schema.schema_id),
         "partition-spec": msgspec.json.encode(write_spec_fields(spec.fields)),
@@ -179,7 +179,7 @@ def _summary(values: pa.Array, field: Field) -> FieldSummary:
     low, high = ends["min"], ends["max"]
     if field.type in FLOATS:
         # Of the two zeros, -0.0 is the smaller one.
-        low, high = low if low else -0.0, high if high else 0.0
+        low, high = low or -0.0, high or 0.0
     return FieldSummary(bool(values.null_count), contains_nan, _bytes(field, low), _bytes(field, high))
 
 

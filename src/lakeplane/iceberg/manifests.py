@@ -39,8 +39,31 @@ from lakeplane.model.types import UNKNOWN, Struct
 STATISTICS: Final = ("value_counts", "null_value_counts", "nan_value_counts", *BOUND_MAPS)
 """The maps that are read one field at a time."""
 
-FILE_FACTS: Final = tuple(name for name in FILE_COLUMNS.names if name not in (*COUNT_MAPS, *BOUND_MAPS))
-"""The columns of files that a plan needs: all but the statistics."""
+DATA_FACTS: Final = (
+    "file_path",
+    "file_format",
+    "record_count",
+    "file_size_in_bytes",
+    "key_metadata",
+    "split_offsets",
+    "sort_order_id",
+    "first_row_id",
+)
+"""What is needed of data files to read them."""
+
+DELETE_FACTS: Final = (
+    "content",
+    "file_path",
+    "file_format",
+    "record_count",
+    "file_size_in_bytes",
+    "key_metadata",
+    "equality_ids",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+)
+"""What is needed of delete files to apply them."""
 
 _REQUIRED: Final = ("file_path", "file_format", "record_count", "file_size_in_bytes")
 
@@ -58,7 +81,7 @@ def read_manifest(
     listed: ManifestFile,
     table: TableMetadata,
     *,
-    columns: Sequence[str] = FILE_FACTS,
+    columns: Sequence[str] = DATA_FACTS,
     statistics_of: Iterable[int] = (),
 ) -> Manifest:
     """Read the entries of a manifest, with all that they inherit.
@@ -145,6 +168,19 @@ def _check(entries: pa.Table, source: str) -> None:
             raise InvalidMetadata(f"a status is none of 0, 1 and 2: {status}", source=source, field="status")
         if pc.min(entries["record_count"]).as_py() < 0:
             raise InvalidMetadata("a count is negative", source=source, field="record_count")
+
+
+def no_entries(names: Sequence[str]) -> pa.Table:
+    """A table without rows, with some of the columns that entries have."""
+    return pa.table({name: pa.nulls(0, _TYPES.get(name, pa.binary())) for name in names})
+
+
+_TYPES: Final[dict[str, pa.DataType]] = {
+    **{each.name: each.type for each in (*ENTRY_COLUMNS, *FILE_COLUMNS)},
+    "spec_id": pa.int32(),
+    "partition": pa.struct([]),
+    "residual": pa.int32(),
+}
 
 
 # Inheritance

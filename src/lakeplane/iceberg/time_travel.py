@@ -50,7 +50,9 @@ def _read_time(table: TableMetadata, text: str) -> int:
         return _to_ms(dt.datetime.fromisoformat(text))
     except ValueError:
         known = ", ".join(sorted(table.refs)) or "none"
-        hint = f"Give one of its branches and tags ({known}), a snapshot id, or a time as 2026-01-31T12:00:00Z"
+        hint = (
+            f"Give one of its branches and tags ({known}), a snapshot id, or a time as 2026-01-31T12:00:00Z"
+        )
         raise InvalidInput(f"no branch, tag or time: {text!r:.80}", field="at", hint=hint) from None
 
 

@@ -1,0 +1,104 @@
+"""Writers of one machine take turns at a table, so that they do not undo each other's work.
+
+What is committed, the catalog alone decides, by comparing and swapping. But where several processes commit
+without a pause, most attempts are in vain, and a slow one is overtaken until its retries are used up. So an
+attempt waits for its turn first, for some seconds at most, behind a lock that the system takes back from
+processes that die. Where there is no such lock, or a writer on another machine, the pauses of the commit
+loop have to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+_SLOTS: Final = 1024
+"""So many tables can be written at once; two that share a slot only wait a little longer."""
+
+_PATIENCE_SECONDS: Final = 10.0
+"""After that long, somebody hangs: then it is a race, as with writers elsewhere."""
+
+_LOOK_AGAIN_SECONDS: Final = 0.002
+
+
+class Turns:
+    """Turns among the processes and threads of one user that use the same folder."""
+
+    def __init__(self, folder: Path | None = None, *, patience: float = _PATIENCE_SECONDS) -> None:
+        self._folder = folder
+        self._patience = patience
+
+    @contextlib.contextmanager
+    def taken(
+        self,
+        names: Sequence[str],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[None]:
+        """Have the turn at some tables, or go without it if that takes too long."""
+        until = monotonic() + self._patience
+        # In one order, so that nobody waits for somebody who waits for him.
+        slots = sorted(
+            {int.from_bytes(hashlib.sha256(name.encode()).digest()[:4]) % _SLOTS for name in names}
+        )
+        with contextlib.ExitStack() as held:
+            for slot in slots:
+                handle = self._open(slot)
+                if handle is None:
+                    break
+                held.callback(os.close, handle)
+                while not (is_ours := _lock(handle)) and monotonic() < until:
+                    sleep(_LOOK_AGAIN_SECONDS * (0.5 + random.random()))  # noqa: S311
+                if not is_ours:
+                    break
+                # Told, not left to the closing: a child that was forked meanwhile has the file open, too.
+                held.callback(_unlock, handle)
+            yield
+
+    def _open(self, slot: int) -> int | None:
+        if fcntl is None:
+            return None
+        try:
+            folder = self._folder or _own_folder()
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            return os.open(folder / f"turn-{slot}", flags, 0o600)
+        except OSError:
+            return None
+
+
+def _own_folder() -> Path:
+    """A folder that nobody else can put things into."""
+    folder = Path(tempfile.gettempdir()) / f"lakeplane-turns-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError
+    return folder
+
+
+def _lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _unlock(handle: int) -> None:
+    with contextlib.suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_UN)

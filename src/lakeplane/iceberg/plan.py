@@ -1,0 +1,266 @@
+"""Plans: which files a reader of a table needs, with the deletes that apply to each, as columns.
+
+The work goes from few things to many, and leaves out at each step what cannot matter: manifests by what the
+list tells of their partitions, files by their partition, then by the bounds of their columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeplane.errors import InvalidInput
+from lakeplane.iceberg.delete_index import PATH_ID, attach_deletes
+from lakeplane.iceberg.manifest_list import NO_MANIFESTS
+from lakeplane.iceberg.manifest_scan import Reading, concat, list_manifests, scan
+from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
+from lakeplane.iceberg.manifests import DATA_FACTS, DELETE_FACTS, no_entries
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.pruning import manifests_may_match, partition_columns, prune
+from lakeplane.iceberg.snapshots import Snapshot
+from lakeplane.iceberg.time_travel import At, state_at
+from lakeplane.model.expressions.parse import parse_predicate
+from lakeplane.model.expressions.physical import Mask, to_mask
+from lakeplane.model.expressions.residual import residuals
+from lakeplane.model.expressions.tree import TRUE, Predicate, references
+from lakeplane.model.schema import Schema
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a plan has kept, and how much each rule has left out."""
+
+    manifests: int
+    """In the list of the snapshot."""
+    manifests_without_files: int
+    manifests_by_partition: int
+    files: int
+    """In the data manifests that are left."""
+    files_by_partition: int
+    files_by_statistics: int
+    files_kept: int
+    rows_kept: int
+    bytes_kept: int
+    deletes: int
+    """Delete files and deletion vectors that apply to files that are kept."""
+
+
+class ReadPlan(NamedTuple):
+    """What is to be read for a predicate at one state of a table.
+
+    ``files`` has a row for each data file: what manifests tell of it (``DATA_FACTS``), what it inherits
+    (``snapshot_id``, ``sequence_number``, ``file_sequence_number``), ``spec_id``, ``partition`` (a struct
+    whose fields are named by their ids), ``residual`` (a position in ``residuals``), and rows of
+    ``deletes``: ``vector`` (one or null), ``position_deletes`` and ``equality_deletes`` (lists).
+    """
+
+    table: TableMetadata
+    snapshot: Snapshot | None
+    schema: Schema
+    predicate: Predicate
+    files: pa.Table
+    deletes: pa.Table
+    residuals: tuple[Predicate, ...]
+    counts: Counts
+
+
+class Request(NamedTuple):
+    """What is asked of a table."""
+
+    table: TableMetadata
+    snapshot: Snapshot | None
+    schema: Schema
+    predicate: Predicate
+
+
+def plan(
+    table: TableMetadata,
+    reading: Reading,
+    where: str | Predicate | None = None,
+    at: At = None,
+    *,
+    zone: str = "UTC",
+    case_sensitive: bool = False,
+) -> ReadPlan:
+    """Plan a read of all rows that match a condition, now or at another state of the table."""
+    snapshot, schema = state_at(table, at)
+    predicate = _predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
+    request = Request(table, snapshot, schema, predicate)
+    return _plan(request, list_manifests(snapshot, reading), reading, lambda files: files)
+
+
+def plan_appends(
+    table: TableMetadata,
+    reading: Reading,
+    since: int | None,
+    until: int | None = None,
+    where: str | Predicate | None = None,
+    *,
+    zone: str = "UTC",
+    case_sensitive: bool = False,
+) -> ReadPlan:
+    """Plan a read of what was appended after one snapshot, up to and with another one, or the current one.
+
+    Only appends count: the files that other changes add hold rows that were there before.
+    """
+    last = table.current_snapshot if until is None else table.snapshot(until)
+    predicate = _predicate(where, table.schema, zone=zone, case_sensitive=case_sensitive)
+    appends = _appends(table, since, last)
+    ids = pa.array([each.snapshot_id for each in appends], pa.int64())
+
+    def new(files: pa.Table) -> pa.Table:
+        is_new = pc.and_(pc.equal(files["status"], ADDED), pc.is_in(files["snapshot_id"], value_set=ids))
+        return files.filter(is_new)
+
+    lists = [_added_by(each, reading) for each in appends]
+    listed = pa.concat_tables(lists) if lists else NO_MANIFESTS
+    return _plan(Request(table, last, table.schema, predicate), listed, reading, new)
+
+
+def _predicate(
+    where: str | Predicate | None, schema: Schema, *, zone: str, case_sensitive: bool
+) -> Predicate:
+    match where:
+        case None:
+            return TRUE
+        case str():
+            return parse_predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
+        case _:
+            return where
+
+
+def _appends(table: TableMetadata, since: int | None, last: Snapshot | None) -> list[Snapshot]:
+    found: list[Snapshot] = []
+    for snapshot in table.ancestors(last.snapshot_id) if last else ():
+        if snapshot.snapshot_id == since:
+            return found
+        if snapshot.operation == "append":
+            found.append(snapshot)
+    if since is not None:
+        hint = "It may have expired, or been rolled back"
+        raise InvalidInput(f"snapshot {since} is no ancestor of the last one", field="since", hint=hint)
+    return found
+
+
+def _added_by(snapshot: Snapshot, reading: Reading) -> pa.Table:
+    """The data manifests that a snapshot has written itself."""
+    listed = list_manifests(snapshot, reading)
+    # A list within a snapshot does not tell who wrote a manifest; its entries do.
+    author = pc.fill_null(listed["added_snapshot_id"], snapshot.snapshot_id)
+    mine = pc.equal(author, snapshot.snapshot_id)
+    return listed.filter(pc.and_(mine, pc.equal(listed["content"], DATA_MANIFEST)))
+
+
+def _plan(
+    request: Request, listed: pa.Table, reading: Reading, select: Callable[[pa.Table], pa.Table]
+) -> ReadPlan:
+    table, predicate = request.table, request.predicate
+    live = ~_is_empty(listed)
+    wanted = live & manifests_may_match(listed, predicate, table)
+    stacks = scan(listed, wanted, table, reading, _statistics_for(predicate))
+    data = [each for each in stacks if each.content == DATA_MANIFEST]
+    pruned = [_prune(select(each.files), each.spec_id, request) for each in data]
+    distinct = tuple(dict.fromkeys(residual for each in pruned for residual in each.residuals))
+    files = _below([_numbered(each, distinct) for each in pruned], (*_INHERITED, *DATA_FACTS, "residual"))
+    deletes = _below(
+        [each.files for each in stacks if each.content != DATA_MANIFEST],
+        (*_INHERITED, *DELETE_FACTS, *_PATH_BOUNDS),
+    )
+    files, deletes = _with_deletes(files, deletes, table)
+    counts = Counts(
+        manifests=listed.num_rows,
+        manifests_without_files=int((~live).sum()),
+        manifests_by_partition=int((live & ~wanted).sum()),
+        files=sum(each.total for each in pruned),
+        files_by_partition=sum(each.by_partition for each in pruned),
+        files_by_statistics=sum(each.by_statistics for each in pruned),
+        files_kept=files.num_rows,
+        rows_kept=pc.sum(files["record_count"], min_count=0).as_py(),
+        bytes_kept=pc.sum(files["file_size_in_bytes"], min_count=0).as_py(),
+        deletes=deletes.num_rows,
+    )
+    return ReadPlan(*request, files, deletes, distinct, counts)
+
+
+def _is_empty(listed: pa.Table) -> Mask:
+    """Which manifests hold no live file; a count that is not told may be anything."""
+    counts = (pc.fill_null(listed[f"{which}_files_count"], 1) for which in ("added", "existing"))
+    return to_mask(pc.equal(pc.add(*counts), 0))
+
+
+def _statistics_for(predicate: Predicate) -> Callable[[int], Iterable[int]]:
+    """Which statistics are needed: of data files those of the predicate, of deletes those of paths."""
+    ids = references(predicate)
+    return lambda content: ids if content == DATA_MANIFEST else (PATH_ID,)
+
+
+class _Pruned(NamedTuple):
+    """The files of one stack that are left, with their residuals."""
+
+    files: pa.Table
+    codes: npt.NDArray[np.int64]
+    residuals: Sequence[Predicate]
+    total: int
+    by_partition: int
+    by_statistics: int
+
+
+def _prune(files: pa.Table, spec_id: int, request: Request) -> _Pruned:
+    predicate, table = request.predicate, request.table
+    kept = prune(files, predicate, spec_id, table, request.schema)
+    rows = kept.files.num_rows
+    codes: npt.NDArray[np.int64] = np.zeros(rows, np.int64)
+    distinct: Sequence[Predicate] = (predicate,)
+    if predicate != TRUE:
+        spec = table.spec_by_id(spec_id)
+        codes, distinct = residuals(predicate, spec, partition_columns(kept.files), rows)
+    return _Pruned(kept.files, codes, distinct, files.num_rows, kept.by_partition, kept.by_statistics)
+
+
+def _numbered(pruned: _Pruned, distinct: Sequence[Predicate]) -> pa.Table:
+    numbers = np.array([distinct.index(each) for each in pruned.residuals], np.int32)
+    codes = numbers[pruned.codes] if len(numbers) else np.zeros(0, np.int32)
+    return pruned.files.append_column("residual", pa.array(codes))
+
+
+_PATH_BOUNDS: Final = tuple(f"{which}_bounds.{PATH_ID}" for which in ("lower", "upper"))
+_INHERITED: Final = ("snapshot_id", "sequence_number", "file_sequence_number", "spec_id", "partition")
+
+
+def _below(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
+    """Entries of several stacks one below the other, with the columns that a plan has."""
+    found = [each.select(names) for each in tables if each.num_rows]
+    return concat(found) if found else no_entries(names)
+
+
+def _with_deletes(files: pa.Table, deletes: pa.Table, table: TableMetadata) -> tuple[pa.Table, pa.Table]:
+    """Attach deletes to files, and leave out those that apply to none."""
+    attached = attach_deletes(files, deletes, {spec.spec_id: spec for spec in table.partition_specs})
+    columns = dict(zip(_ATTACHED, attached, strict=True))
+    used = np.unique(np.concatenate([_rows(each) for each in columns.values()]))
+    renumbered = np.zeros(deletes.num_rows, np.int32)
+    renumbered[used] = np.arange(len(used), dtype=np.int32)
+    for name, column in columns.items():
+        files = files.append_column(name, _renumber(column, renumbered))
+    return files, deletes.take(pa.array(used)) if len(used) < deletes.num_rows else deletes
+
+
+_ATTACHED: Final = ("vector", "position_deletes", "equality_deletes")
+
+
+def _rows(column: pa.Array) -> npt.NDArray[np.int32]:
+    rows = column.values if isinstance(column, pa.ListArray) else column.drop_null()
+    return np.asarray(rows, np.int32)
+
+
+def _renumber(column: pa.Array, numbers: npt.NDArray[np.int32]) -> pa.Array:
+    if isinstance(column, pa.ListArray):
+        return pa.ListArray.from_arrays(column.offsets, pa.array(numbers[column.values.to_numpy()]))
+    if column.null_count == len(column):
+        return column
+    return pa.array(numbers[column.fill_null(0).to_numpy()], mask=~to_mask(column.is_valid()))

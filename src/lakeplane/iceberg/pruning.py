@@ -1,0 +1,112 @@
+"""Which manifests and files can be left out, as none of their rows can match a predicate."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeplane.iceberg.bound_columns import read_bounds
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.model.expressions.bounds import ColumnStats, StatsOf, may_match, summary_stats
+from lakeplane.model.expressions.columns import ColumnOf, matches_rows
+from lakeplane.model.expressions.physical import Mask, plain
+from lakeplane.model.expressions.project import project
+from lakeplane.model.expressions.tree import TRUE, Predicate
+from lakeplane.model.schema import Schema
+from lakeplane.model.types import Struct
+
+
+class Kept(NamedTuple):
+    """What is left of some files, and how many each rule has left out."""
+
+    files: pa.Table
+    by_partition: int
+    by_statistics: int
+
+
+def manifests_may_match(listed: pa.Table, predicate: Predicate, table: TableMetadata) -> Mask:
+    """Which manifests of a list may hold files with matching rows, by their partition summaries.
+
+    Deletes only concern rows of their own partitions, so their manifests are judged alike.
+    """
+    keep = np.ones(listed.num_rows, np.bool_)
+    spec_ids = plain(listed["partition_spec_id"])
+    for spec_id in pc.unique(spec_ids).to_pylist():
+        if spec_id is None:  # named by a v1 snapshot itself: nothing is known of it
+            continue
+        inclusive = project(predicate, table.spec_by_id(spec_id), strict=False)
+        if inclusive == TRUE:
+            continue
+        rows = np.flatnonzero(pc.fill_null(pc.equal(spec_ids, spec_id), False).to_numpy(zero_copy_only=False))  # noqa: FBT003
+        summaries = plain(listed["partitions"]).take(pa.array(rows))
+        stats = _summaries(summaries, table.partition_type(spec_id))
+        keep[rows] = may_match(inclusive, stats, len(rows))
+    return keep
+
+
+def _summaries(column: pa.ListArray, partition: Struct) -> StatsOf:
+    """The summaries of each partition field; they are in the order of the fields."""
+    width = len(partition.fields)
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
+    starts = column.offsets.to_numpy()[:-1]
+    positions = {field.id: (number, field) for number, field in enumerate(partition.fields)}
+
+    def stats_of(field_id: int) -> ColumnStats | None:
+        if field_id not in positions:
+            return None
+        number, field = positions[field_id]
+        found = column.values.take(pa.array(starts + number, mask=lengths != width))
+        lower, upper, has_null, has_nan = (
+            pc.struct_field(found, name)
+            for name in ("lower_bound", "upper_bound", "contains_null", "contains_nan")
+        )
+        return summary_stats(
+            read_bounds(field.type, lower), read_bounds(field.type, upper), has_null, has_nan
+        )
+
+    return stats_of
+
+
+def partition_columns(files: pa.Table) -> ColumnOf:
+    """The partition values of files, by the ids of partition fields."""
+    partition = files["partition"]
+    return lambda field_id: pc.struct_field(partition, str(field_id))
+
+
+def prune(files: pa.Table, predicate: Predicate, spec_id: int, table: TableMetadata, schema: Schema) -> Kept:
+    """The files of one spec that may hold matching rows; partitions are looked at first, as that is cheap."""
+    count = files.num_rows
+    inclusive = project(predicate, table.spec_by_id(spec_id), strict=False)
+    if inclusive != TRUE:
+        files = _filter(files, matches_rows(inclusive, partition_columns(files), count))
+    within = files.num_rows
+    if predicate != TRUE and within:
+        files = _filter(files, may_match(predicate, statistics(files, schema), within))
+    return Kept(files, count - within, within - files.num_rows)
+
+
+def _filter(files: pa.Table, keep: Mask) -> pa.Table:
+    if keep.all():
+        return files
+    return files.filter(pa.array(keep))
+
+
+def statistics(files: pa.Table, schema: Schema) -> StatsOf:
+    """What is known of the columns of files, read as the types of a schema."""
+
+    def stats_of(field_id: int) -> ColumnStats | None:
+        field = schema.get(field_id)
+        if field is None or f"lower_bounds.{field_id}" not in files.column_names:
+            return None
+        lower, upper = (
+            read_bounds(field.type, files[f"{which}_bounds.{field_id}"]) for which in ("lower", "upper")
+        )
+        values, nulls, nans = (
+            plain(files[f"{which}_counts.{field_id}"]) for which in ("value", "null_value", "nan_value")
+        )
+        return ColumnStats(lower, upper, values, nulls, nans)
+
+    return stats_of
