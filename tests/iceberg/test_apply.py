@@ -888,6 +888,24 @@ def test_the_location_is_changed_but_not_to_nonsense() -> None:
         refused(metadata(2), u.SetLocation(wrong))
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        # testNoTrailingLocationSlash of Java's TestTableMetadata
+        ("/with_trailing_slash/", "/with_trailing_slash"),
+        ("s3://bucket/t//", "s3://bucket/t"),
+        ("s3://bucket/", "s3://bucket"),
+        ("file:///", "file:///"),
+        ("/", "/"),
+    ],
+)
+def test_a_location_has_no_slash_at_its_end(given: str, kept: str) -> None:
+    base = metadata(2)
+    moved = change(base, u.SetLocation(given))
+    assert moved.location == kept
+    assert change(moved, u.SetLocation(given)) is moved
+
+
 def test_the_statistics_of_a_snapshot_are_replaced() -> None:
     base = metadata(2)
     new = StatisticsFile(

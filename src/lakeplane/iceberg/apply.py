@@ -161,7 +161,7 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
             kept = {key: value for key, value in draft.table.properties.items() if key not in removed}
             draft.set(properties=FrozenDict(kept))
         case u.SetLocation(location):
-            draft.set(location=str(parse_location(location)))
+            draft.set(location=_without_slash(str(parse_location(location))))
         case u.SetStatistics(statistics) | u.SetPartitionStatistics(statistics):
             _set_statistics(draft, update, statistics)
         case u.RemoveStatistics(snapshot_id):
@@ -175,6 +175,12 @@ def _apply_one(draft: _Draft, update: u.TableUpdate) -> None:  # noqa: C901, PLR
             draft.set(encryption_keys=tuple(kept_keys))
         case _:
             raise InvalidChange(f"not an update of a table: {type(update).__name__}")
+
+
+def _without_slash(location: str) -> str:
+    """A location is written without a slash at its end: others append their own, and would find two."""
+    head = location.rstrip("/")
+    return location if head.endswith(":") or not head else head
 
 
 def _assign_uuid(draft: _Draft, uuid: str) -> None:

@@ -103,7 +103,10 @@ class Fixed(msgspec.Struct, frozen=True):
 
 
 class Geometry(msgspec.Struct, frozen=True):
-    """``geometry(crs)``: planar features."""
+    """``geometry(crs)``: planar features.
+
+    The default is left out when it is written, as all readers know the short form, and not all the long one.
+    """
 
     crs: str = DEFAULT_CRS
 
@@ -115,7 +118,7 @@ class Geometry(msgspec.Struct, frozen=True):
 
 
 class Geography(msgspec.Struct, frozen=True):
-    """``geography(crs, algorithm)``: features on a spheroid, with a rule for edges."""
+    """``geography(crs, algorithm)``: features on a spheroid, with a rule for edges; see ``Geometry``."""
 
     crs: str = DEFAULT_CRS
     algorithm: str = DEFAULT_EDGE_ALGORITHM
