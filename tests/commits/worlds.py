@@ -13,7 +13,7 @@ import msgspec
 
 from lakeplane.catalog import commit_loop
 from lakeplane.catalog.catalog import Catalog, Entry
-from lakeplane.catalog.commit_loop import Rhythm, Work, publish
+from lakeplane.catalog.commit_loop import Published, Rhythm, Work, publish
 from lakeplane.catalog.filesystem import FilesystemCatalog
 from lakeplane.catalog.memory import MemoryPointers
 from lakeplane.catalog.metadata_files import Surroundings
@@ -209,7 +209,7 @@ def commit_file(metadata: TableMetadata) -> bytes:
     return serialize_metadata(metadata)
 
 
-def append(catalog: Catalog, name: Name, snapshot_id: int, *, branch: str = MAIN) -> None:
+def append(catalog: Catalog, name: Name, snapshot_id: int, *, branch: str = MAIN) -> Published:
     """Add a snapshot to a branch, as writers will: with a manifest list and a data file of its own."""
 
     def propose(entry: Entry) -> Proposal:
@@ -231,7 +231,7 @@ def append(catalog: Catalog, name: Name, snapshot_id: int, *, branch: str = MAIN
         ref = Ref(snapshot_id=snapshot_id, type="branch")
         return (held,), (u.AddSnapshot(snapshot), u.SetSnapshotRef(branch, ref))
 
-    publish(catalog, [Work("table", name, propose)])
+    return publish(catalog, [Work("table", name, propose)])
 
 
 def state(world: World) -> dict[str, Any]:

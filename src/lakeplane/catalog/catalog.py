@@ -36,6 +36,8 @@ class Change(msgspec.Struct, frozen=True):
     name: Name
     requirements: tuple[Requirement, ...]
     updates: tuple[Update, ...]
+    base: Entry | None = None
+    """What the change was proposed on, if it was just loaded: it need not be read again to be compared."""
 
 
 class Committed(msgspec.Struct, frozen=True):

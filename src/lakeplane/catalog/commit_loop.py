@@ -14,9 +14,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Kind, Unknown
+from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Kind, Outcome, Unknown
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name
+from lakeplane.catalog.turns import Turns
 from lakeplane.errors import CommitConflict, LakeplaneError, OutcomeUnknown
 from lakeplane.iceberg.requirements import Requirement
 from lakeplane.iceberg.updates import Update
@@ -36,11 +37,12 @@ class Retry(NamedTuple):
 
 
 class Rhythm(NamedTuple):
-    """Time and chance, for the pauses between attempts; tests put their own in their place."""
+    """Time and chance, for the pauses between attempts, and the turns; tests put their own in their place."""
 
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
+    turns: Turns = Turns()
 
 
 class Work(NamedTuple):
@@ -73,16 +75,15 @@ def publish(catalog: Catalog, work: Sequence[Work], *, rhythm: Rhythm = _REAL) -
     names = ", ".join(str(each.name) for each in work)
     policy, started, attempt = _COMMIT, rhythm.monotonic(), 0
     while True:
-        entries = [catalog.load(each.kind, each.name) for each in work]
+        changes, outcome = _attempt(catalog, work, rhythm)
         if not attempt:
-            policy = _policy(entries[0].metadata.properties, "commit.retry", _COMMIT)
+            policy = _policy(_properties(changes), "commit.retry", _COMMIT)
         attempt += 1
-        changes = [_change(each, entry) for each, entry in zip(work, entries, strict=True)]
-        match catalog.commit(changes):
+        match outcome:
             case Committed(entries=committed):
                 return Published(committed, attempt)
             case Unknown(reason=reason):
-                found = _look(catalog, changes, entries[0].metadata.properties, rhythm)
+                found = _look(catalog, changes, rhythm)
                 if found is None:
                     hint = "Look at the history before trying again"
                     raise OutcomeUnknown(reason, source=names, hint=hint)
@@ -96,16 +97,27 @@ def publish(catalog: Catalog, work: Sequence[Work], *, rhythm: Rhythm = _REAL) -
         rhythm.sleep(_pause(policy, attempt, rhythm))
 
 
+def _attempt(catalog: Catalog, work: Sequence[Work], rhythm: Rhythm) -> tuple[list[Change], Outcome]:
+    """Load, propose and commit, in turn with the other writers of this machine."""
+    places = [f"{catalog!r} {each.kind} {each.name}" for each in work]
+    with rhythm.turns.taken(places, monotonic=rhythm.monotonic, sleep=rhythm.sleep):
+        changes = [_change(each, catalog.load(each.kind, each.name)) for each in work]
+        return changes, catalog.commit(changes)
+
+
 def _change(work: Work, entry: Entry) -> Change:
     requirements, updates = work.propose(entry)
-    return Change(work.kind, work.name, tuple(requirements), tuple(updates))
+    return Change(work.kind, work.name, tuple(requirements), tuple(updates), entry)
 
 
-def _look(
-    catalog: Catalog, changes: Sequence[Change], properties: FrozenDict[str, str], rhythm: Rhythm
-) -> tuple[Entry, ...] | None:
+def _properties(changes: Sequence[Change]) -> FrozenDict[str, str]:
+    base = changes[0].base if changes else None
+    return FrozenDict() if base is None else base.metadata.properties
+
+
+def _look(catalog: Catalog, changes: Sequence[Change], rhythm: Rhythm) -> tuple[Entry, ...] | None:
     """The tables, if changes whose answer was lost are in them; looked for several times."""
-    policy = _policy(properties, "commit.status-check", _STATUS_CHECK)
+    policy = _policy(_properties(changes), "commit.status-check", _STATUS_CHECK)
     for attempt in range(1, policy.retries + 2):
         try:
             now = tuple(catalog.load(change.kind, change.name) for change in changes)

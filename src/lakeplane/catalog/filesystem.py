@@ -94,6 +94,8 @@ class FilesystemCatalog:
         self._surroundings = surroundings
         # A disk refuses by itself what it cannot do; some object stores only pretend, so they are tried out.
         self._is_tried = warehouse.scheme == "file"
+        # What is loaded and then committed to is read once, if its etag says that it is the same file still.
+        self._last: tuple[Version, Entry] | None = None
 
     def __repr__(self) -> str:
         return f"FilesystemCatalog({str(self._warehouse)!r})"
@@ -232,7 +234,13 @@ class FilesystemCatalog:
 
     def _load(self, kind: Kind, name: Name) -> tuple[Version, Entry] | None:
         newest = self._series(kind, name).newest()
-        return None if newest is None else (newest, read_entry(kind, name, self._store, newest.at))
+        if newest is None:
+            return None
+        last = self._last
+        if last is not None and newest.etag is not None and last[0] == newest and last[1].kind == kind:
+            return last
+        self._last = newest, read_entry(kind, name, self._store, newest.at)
+        return self._last
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish one change; several directories cannot change at once."""

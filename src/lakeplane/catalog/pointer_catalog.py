@@ -158,7 +158,8 @@ class PointerCatalog:
     def _prepare(self, change: Change) -> _Step:
         if creates(change):
             check_new(change.name.parts)
-        base = self._load(change.kind, change.name)
+        # The swap tells whether what the change was proposed on is still the present state.
+        base = change.base or self._load(change.kind, change.name)
         if base is None and not creates(change):
             raise _missing(change.kind, str(change.name))
         metadata = changed(base, change, self._surroundings.now_ms())

@@ -27,6 +27,8 @@ from lakeplane.catalog.sql_tables import (
     fitting,
     is_kind,
     plain,
+    pointer_move,
+    pointer_of,
     same,
     type_of,
 )
@@ -262,9 +264,12 @@ class SqlPointers:
         return self._read(lambda connection: self._get(connection, kind, name))
 
     def _get(self, connection: Connection, kind: Kind, name: Name) -> str | None:
-        typed = is_kind(kind, typed=self._schema.typed(connection))
-        found: str | None = connection.scalar(select(TABLES.c.metadata_location).where(self._at(name), typed))
+        wanted = pointer_of(kind, typed=self._schema.typed(connection))
+        found: str | None = connection.scalar(wanted, self._place(name))
         return found
+
+    def _place(self, name: Name) -> dict[str, str]:
+        return {"home": self._catalog, "space": encode(name.namespace), "label": name.name}
 
     def swap(self, swaps: Sequence[Swap]) -> bool:
         """Move all pointers in one transaction, or none; False when one is not what was expected."""
@@ -300,13 +305,9 @@ class SqlPointers:
                 row["iceberg_type"] = type_of(swap.kind)
             connection.execute(insert(TABLES).values(row))
             return
-        change = (
-            update(TABLES)
-            .where(self._at(swap.name), is_kind(swap.kind, typed=self._schema.typed(connection)))
-            .where(same((TABLES.c.metadata_location, swap.expected)))
-            .values(metadata_location=swap.new, previous_metadata_location=swap.expected)
-        )
-        if connection.execute(change).rowcount != 1:
+        move = pointer_move(swap.kind, typed=self._schema.typed(connection))
+        ends = {"expected": swap.expected, "target": swap.new}
+        if connection.execute(move, {**self._place(swap.name), **ends}).rowcount != 1:
             self._require(connection, swap.name.namespace)
             raise Clash
 

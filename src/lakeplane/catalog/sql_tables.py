@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
+    BindParameter,
     Column,
     ColumnElement,
     Connection,
     MetaData,
+    Select,
     String,
     Table,
+    Update,
     and_,
+    bindparam,
     false,
     inspect,
     literal,
@@ -20,6 +25,7 @@ from sqlalchemy import (
     select,
     text,
     true,
+    update,
 )
 from sqlalchemy.dialects.mysql import VARCHAR
 from sqlalchemy.ext.compiler import compiles
@@ -204,9 +210,38 @@ class _Plain(FunctionElement[str]):
     inherit_cache = True
 
 
-def same(*pairs: tuple[ColumnElement[Any], str]) -> ColumnElement[bool]:
+def same(*pairs: tuple[ColumnElement[Any], str | BindParameter[str]]) -> ColumnElement[bool]:
     """The rows where each column is exactly that text."""
-    return and_(*(_Same(column, literal(text, String())) for column, text in pairs))
+    return and_(*(_Same(column, _literal(text)) for column, text in pairs))
+
+
+def _literal(text: str | BindParameter[str]) -> BindParameter[str]:
+    return literal(text, String()) if isinstance(text, str) else text
+
+
+# Every commit runs these two: to build them anew takes longer than to run them.
+
+
+@functools.cache
+def pointer_of(kind: Kind, *, typed: bool) -> Select[Any]:
+    """The metadata location of the table or view ``:home``, ``:space``, ``:label``."""
+    return select(TABLES.c.metadata_location).where(_bound(), is_kind(kind, typed=typed))
+
+
+@functools.cache
+def pointer_move(kind: Kind, *, typed: bool) -> Update:
+    """Moves that pointer from ``:expected`` to ``:target``."""
+    expected = same((TABLES.c.metadata_location, bindparam("expected", type_=String())))
+    values: dict[Any, Any] = {
+        TABLES.c.metadata_location: bindparam("target"),
+        TABLES.c.previous_metadata_location: bindparam("expected"),
+    }
+    return update(TABLES).where(_bound(), is_kind(kind, typed=typed), expected).values(values)
+
+
+def _bound() -> ColumnElement[bool]:
+    columns = {"home": TABLES.c.catalog_name, "space": TABLES.c.table_namespace, "label": TABLES.c.table_name}
+    return same(*((column, bindparam(name, type_=String())) for name, column in columns.items()))
 
 
 def plain(column: ColumnElement[Any]) -> ColumnElement[str]:

@@ -14,16 +14,15 @@ import hashlib
 import os
 import random
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 _SLOTS: Final = 1024
 """So many tables can be written at once; two that share a slot only wait a little longer."""
@@ -70,7 +69,7 @@ class Turns:
             yield
 
     def _open(self, slot: int) -> int | None:
-        if fcntl is None:
+        if sys.platform == "win32":
             return None
         try:
             folder = self._folder or _own_folder()
