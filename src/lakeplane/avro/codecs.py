@@ -104,9 +104,12 @@ class _Inflate:
             else max(self.guess, _GUESS >> 4)
         )
         try:
-            found = bytes(deflate.deflate_decompress(data, min(guess, allowed)))
+            # Into no bytes at all, libdeflate unpacks whatever there is without a complaint.
+            found = bytes(deflate.deflate_decompress(data, max(1, min(guess, allowed))))
         except deflate.DeflateError:
             found = self._slowly(data, allowed)
+        if len(found) > allowed:
+            raise _too_large(allowed)
         self.guess = len(found) + (len(found) >> 2)
         return found
 
@@ -121,8 +124,6 @@ class _Inflate:
                 if size > allowed:
                     raise _too_large(allowed)
             parts.append(inflate.flush())
-            if size + len(parts[-1]) > allowed:
-                raise _too_large(allowed)
         except zlib.error as error:
             raise InvalidMetadata(f"broken deflate: {error}") from None
         if not inflate.eof:
@@ -131,7 +132,10 @@ class _Inflate:
 
 
 def _unpack_zstandard(data: memoryview, allowed: int) -> bytes:
-    """Read frame by frame and in steps: Java writes no content size, and what a frame says is not trusted."""
+    """Read frame by frame and in steps: Java writes no content size, and what a frame says is not trusted.
+
+    A frame that is cut off gives what there is of it; whoever reads the rows then finds too few.
+    """
     unpacking = getattr(_per_thread, "zstandard", None)  # one shared between threads crashes
     if unpacking is None:
         unpacking = _per_thread.zstandard = zstandard.ZstdDecompressor(max_window_size=1 << 27)

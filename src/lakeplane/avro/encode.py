@@ -77,8 +77,11 @@ def _optional(node: Optional, values: pa.Array, place: str) -> Cells:
     if not values.null_count:
         return cells.optional(encode(node.value, values, place), len(values), None, node.null_at)
     present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-    # What lies under nulls is of no interest to anybody, whatever it is.
-    value = encode(node.value, values.drop_null(), place)
+    try:
+        some = values.drop_null()  # what lies under nulls is of no interest to anybody, whatever it is
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidInput(f"is {values.type}, which Arrow cannot filter: {error}", field=place) from None
+    value = encode(node.value, some, place)
     return cells.optional(value, len(values), present, node.null_at)
 
 
@@ -96,6 +99,10 @@ def _plain(values: pa.Array) -> pa.Array:
                 values = values.dictionary_decode()
             case pa.RunEndEncodedArray():
                 values = pc.run_end_decode(values)
+            case pa.StringViewArray():
+                values = pc.cast(values, pa.large_string())
+            case pa.BinaryViewArray():
+                values = pc.cast(values, pa.large_binary())
             case _:
                 return values
 

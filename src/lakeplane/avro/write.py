@@ -110,9 +110,12 @@ def _joined(parts: list[memoryview]) -> memoryview:
 
 def _batches(table: pa.Table) -> Iterator[pa.Table]:
     """At least one, as columns of no rows have to fit as well."""
-    step = min(_BATCH_ROWS, max(1, table.num_rows * _BATCH_BYTES // max(table.nbytes, 1)))
-    for start in range(0, max(table.num_rows, 1), step):
-        yield table.slice(start, step)
+    rows = table.num_rows
+    step = min(_BATCH_ROWS, max(1, rows * _BATCH_BYTES // max(table.nbytes, 1)))
+    for start in range(0, max(rows, 1), step):
+        yield table.slice(
+            start, min(step, rows - start)
+        )  # without columns, Arrow would count on past the end
 
 
 def _rows(batch: pa.Table, record: Record, null_at: int | None) -> Cells:
