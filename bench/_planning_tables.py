@@ -22,6 +22,8 @@ from lakeplane.model.rules_text import parse_partition_field
 from lakeplane.testing.tables import BuiltTable, Entries
 
 PER_MANIFEST = 5_000
+PLAIN = 3
+"""The first columns: id, ts and region."""
 DAY_MICROS = 86_400_000_000
 FIRST_DAY = 20_454  # 2026-01-01
 REGIONS = 20
@@ -30,7 +32,7 @@ KINDS = ("DOUBLE", "BIGINT", "STRING", "INT", "TIMESTAMP")
 
 def columns(count: int) -> str:
     """The columns of a table, as DDL."""
-    rest = (f"c{number:02} {KINDS[number % len(KINDS)]}" for number in range(count - 3))
+    rest = (f"c{number:02} {KINDS[number % len(KINDS)]}" for number in range(count - PLAIN))
     return ", ".join(["id BIGINT NOT NULL", "ts TIMESTAMP", "region STRING", *rest])
 
 
@@ -58,12 +60,14 @@ def entries(number: int, count: int, column_count: int) -> pa.Table:
     ]
     lower.append(pa.array(regions, pa.string()).cast(pa.binary()))
     upper.append(lower[-1])
-    for position in range(column_count - 3):
+    for position in range(column_count - PLAIN):
         low, high = _bounds(KINDS[position % len(KINDS)], count, draw)
         lower.append(low)
         upper.append(high)
     ids = list(range(1, column_count + 1))
-    null_counts = [np.zeros(count, np.int64) if each < 3 else draw.integers(0, 100, count) for each in ids]
+    null_counts = [
+        np.zeros(count, np.int64) if each < PLAIN else draw.integers(0, 100, count) for each in ids
+    ]
     return pa.table(
         {
             "status": pa.repeat(pa.scalar(ADDED, pa.int32()), count),
@@ -83,11 +87,11 @@ def entries(number: int, count: int, column_count: int) -> pa.Table:
             "value_counts": _counts(ids, [rows for _ in ids]),
             "null_value_counts": _counts(ids, null_counts),
             "nan_value_counts": _counts(
-                [each for each in ids if each > 3 and KINDS[(each - 4) % len(KINDS)] == "DOUBLE"],
+                [each for each in ids if each > PLAIN and KINDS[(each - PLAIN - 1) % len(KINDS)] == "DOUBLE"],
                 [
                     np.zeros(count, np.int64)
                     for each in ids
-                    if each > 3 and KINDS[(each - 4) % len(KINDS)] == "DOUBLE"
+                    if each > PLAIN and KINDS[(each - PLAIN - 1) % len(KINDS)] == "DOUBLE"
                 ],
             ),
             "lower_bounds": _map(ids, lower, pa.binary()),
@@ -101,7 +105,7 @@ def entries(number: int, count: int, column_count: int) -> pa.Table:
 def _bounds(kind: str, count: int, draw: np.random.Generator) -> tuple[pa.Array, pa.Array]:
     match kind:
         case "STRING":
-            return tuple(  # type: ignore[return-value]
+            return tuple(
                 pa.array(
                     [f"{a}{each:014x}".encode() for each in draw.integers(0, 2**55, count).tolist()],
                     pa.binary(),

@@ -16,6 +16,7 @@ from lakeplane.catalog.metadata_files import Surroundings
 from lakeplane.catalog.pointer_catalog import PointerCatalog
 from lakeplane.catalog.pointers import Pointers
 from lakeplane.errors import InvalidInput
+from lakeplane.iceberg.manifest_cache import DEFAULT_CACHE_BYTES, ManifestCache
 from lakeplane.lake import Lake
 from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.open import open_router
@@ -26,7 +27,13 @@ _REAL: Final = Surroundings(now_ms=lambda: time.time_ns() // 1_000_000, new_id=l
 
 
 def connect(
-    target: str | Path, *, warehouse: str | Path | None = None, locations: Iterable[str] = (), **options: Any
+    target: str | Path,
+    *,
+    warehouse: str | Path | None = None,
+    locations: Iterable[str] = (),
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+    cache_folder: str | Path | None = None,
+    **options: Any,
 ) -> Lake:
     """Connect to a catalog.
 
@@ -38,20 +45,37 @@ def connect(
 
     ``locations`` are places beside the warehouse that tables may lie in: what metadata points to elsewhere is
     not opened. Options of stores are named as other Iceberg clients name them (``s3.endpoint``, ...).
+
+    What is read of manifests is kept in memory, up to ``cache_bytes``, and in the folder ``cache_folder``
+    of this machine if one is given, for the next process.
     """
     text = str(target)
     if not text:
         # An empty setting must not turn the directory that somebody happens to be in into a warehouse.
         raise InvalidInput("an empty text names no catalog", hint="Give a directory or a URL")
+    return Lake(_catalog(text, warehouse, locations, options), _cache(cache_bytes, cache_folder))
+
+
+def _cache(size: int, folder: str | Path | None) -> ManifestCache:
+    if folder is None:
+        return ManifestCache(size)
+    from lakeplane.storage.shelf import FolderShelf  # noqa: PLC0415 - brings pyarrow
+
+    return ManifestCache(size, FolderShelf(folder))
+
+
+def _catalog(
+    text: str, warehouse: str | Path | None, locations: Iterable[str], options: dict[str, Any]
+) -> Catalog:
     if re.match(r"https?:", text):
-        return Lake(_rest(text, warehouse, options))
+        return _rest(text, warehouse, options)
     if text == "memory:" or _SQL.match(text):
-        return Lake(_pointed(text, warehouse, locations, options))
+        return _pointed(text, warehouse, locations, options)
     if warehouse is not None:
         raise InvalidInput("a directory is its own warehouse", source=text, hint="Leave warehouse out")
     root = _place(text)
     store, opener = _stores(root, locations, options)
-    return Lake(FilesystemCatalog(root, store, surroundings=_REAL, open_store=opener))
+    return FilesystemCatalog(root, store, surroundings=_REAL, open_store=opener)
 
 
 def _pointed(

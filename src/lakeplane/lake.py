@@ -24,17 +24,19 @@ from lakeplane.errors import (
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.evolve import propose_evolution
+from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_table import creation
 from lakeplane.iceberg.requirements import AssertCreate, AssertViewUuid
 from lakeplane.iceberg.view import ViewMetadata
 from lakeplane.iceberg.view_versions import Representation, ViewVersion
 from lakeplane.model.frozen import FrozenDict
-from lakeplane.model.location import parse_location
+from lakeplane.model.location import Location, parse_location
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.storage.store import Store
 from lakeplane.table import Table, View
 
 if TYPE_CHECKING:
@@ -46,8 +48,9 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
 class Lake:
     """A catalog, with everything in it."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, cache: ManifestCache | None = None) -> None:
         self._catalog = catalog
+        self._cache = cache or ManifestCache()
 
     def __repr__(self) -> str:
         return f"Lake({self._catalog!r})"
@@ -100,7 +103,10 @@ class Lake:
 
     def table(self, name: str | Name) -> Table:
         """A table as it is now."""
-        return Table(self._catalog, self._catalog.load("table", parse_name(name)))
+        return self._table(self._catalog.load("table", parse_name(name)))
+
+    def _table(self, entry: Entry) -> Table:
+        return Table(self._catalog, entry, self._cache)
 
     def view(self, name: str | Name) -> View:
         """A view as it is now."""
@@ -138,7 +144,7 @@ class Lake:
             order=SortOrder(1 if keys else 0, keys),
             properties=properties,
         )
-        return Table(self._catalog, self._create(Change("table", full, (AssertCreate(),), updates)))
+        return self._table(self._create(Change("table", full, (AssertCreate(),), updates)))
 
     def create_view(
         self,
@@ -197,7 +203,7 @@ class Lake:
 
     def register_table(self, name: str | Name, metadata_location: str) -> Table:
         """Give a name to a table whose metadata file exists."""
-        return Table(self._catalog, self._catalog.register("table", parse_name(name), metadata_location))
+        return self._table(self._catalog.register("table", parse_name(name), metadata_location))
 
     def rename_table(self, old: str | Name, new: str | Name) -> None:
         """Give a table another name."""
@@ -214,24 +220,22 @@ class Lake:
     def drop_table(self, name: str | Name, *, purge: bool = False) -> None:
         """Take the name of a table away; its files stay, unless they are purged.
 
-        Purging deletes exactly the files that the table's metadata names, never a directory.
+        Purging deletes exactly the files that the table names and that lie in its own places, never a folder.
+        What they are is read first: a table that cannot be read whole is not dropped.
         """
         full = parse_name(name)
-        entry = self._catalog.load("table", full) if purge else None
-        if entry is not None:
-            _check_purge(entry)
-        self._catalog.drop("table", full)
-        if entry is None or not isinstance(entry.metadata, TableMetadata):
+        if not purge:
+            self._catalog.drop("table", full)
             return
+        entry = self._catalog.load("table", full)
         store = self._catalog.store_for(entry)
-        home = parse_location(entry.metadata.location)
-        files = [each.metadata_file for each in entry.metadata.metadata_log] + [entry.metadata_location]
-        # A log that came with a registered or copied table may name the files of another one.
+        files = _own_files(entry, store, self._cache)
+        self._catalog.drop("table", full)
         try:
-            store.delete(*(at for at in map(parse_location, files) if home.contains(at)))
+            store.delete(*files)
         except StorageError as left:
             problem = f"the table is dropped, but not all of its files could be deleted: {left.problem}"
-            hint = f"What is left of them is in {home}"
+            hint = f"What is left of them is in {entry.metadata.location}"
             raise StorageError(problem, source=str(full), hint=hint) from None
 
     def transaction(self) -> Transaction:
@@ -287,17 +291,25 @@ def _same_view(entry: Entry, updates: Sequence[u.ViewUpdate]) -> Proposal:
     return (AssertViewUuid(entry.metadata.view_uuid),), updates
 
 
-def _check_purge(entry: Entry) -> None:
-    metadata = entry.metadata
-    assert isinstance(metadata, TableMetadata)
-    if metadata.properties.get("gc.enabled", "true").strip().lower() == "false":
+_OWN_PLACES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
+
+
+def _own_files(entry: Entry, store: Store, cache: ManifestCache) -> list[Location]:
+    """What a table names within its own places: copied metadata may name the files of others, too."""
+    from lakeplane.iceberg.reachable import reachable  # noqa: PLC0415 - manifests bring pyarrow
+    from lakeplane.reading import reading_of  # noqa: PLC0415
+
+    table = entry.metadata
+    assert isinstance(table, TableMetadata)
+    if table.properties.get("gc.enabled", "true").strip().lower() == "false":
+        problem = "gc.enabled is false, so nothing of the table is deleted"
         hint = "Its files may belong to others too; set gc.enabled=true if they do not"
-        raise CatalogCannot(
-            "gc.enabled is false, so nothing of the table is deleted", source=str(entry.name), hint=hint
-        )
-    if metadata.snapshots:
-        problem = "purging a table with snapshots takes its manifests, which cannot be read yet"
-        raise CatalogCannot(problem, source=str(entry.name), hint="Drop it without purge: its files stay")
+        raise CatalogCannot(problem, source=str(entry.name), hint=hint)
+    named = (table.properties.get(name) for name in _OWN_PLACES)
+    places = [parse_location(each) for each in (table.location, *named) if each]
+    files = [*reachable(table, reading_of(store, cache)), entry.metadata_location]
+    found = dict.fromkeys(map(parse_location, files))
+    return [at for at in found if any(place.contains(at) for place in places)]
 
 
 def as_schema(given: Any) -> Schema:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from lakeplane.catalog.catalog import Catalog, Entry
 from lakeplane.catalog.commit_loop import Work, publish
-from lakeplane.errors import InvalidInput
+from lakeplane.errors import CommitConflict, InvalidInput
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import refs
 from lakeplane.iceberg.evolve import propose_evolution
@@ -22,17 +22,24 @@ from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.schema import Schema
 from lakeplane.receipt import Commit, receipt
 
+if TYPE_CHECKING:
+    from lakeplane.iceberg.explain import Explanation
+    from lakeplane.iceberg.manifest_cache import ManifestCache
+    from lakeplane.iceberg.manifest_scan import Reading
+    from lakeplane.iceberg.time_travel import At
+
 ProposeTable = Callable[[TableMetadata], Proposal]
 
 
 class Table:
     """A table as it was when it was loaded, or last changed through this object; ``refresh`` looks again."""
 
-    def __init__(self, catalog: Catalog, entry: Entry) -> None:
+    def __init__(self, catalog: Catalog, entry: Entry, cache: ManifestCache) -> None:
         assert isinstance(entry.metadata, TableMetadata)
         self._catalog = catalog
         self._entry = entry
         self._metadata = entry.metadata
+        self._cache = cache
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, v{self.metadata.format_version}, {len(self.snapshots)} snapshots)"
@@ -81,6 +88,23 @@ class Table:
         """Look at the table again, and give it back."""
         self._become(self._catalog.load("table", self._entry.name))
         return self
+
+    def explain(self, where: str | None = None, at: At = None, *, zone: str = "UTC") -> Explanation:
+        """Tell what a read would look at: what is kept, what is left out, and by which rule.
+
+        ``where`` is a condition in Spark's SQL, ``at`` a snapshot id, a branch, a tag or a time, and
+        ``zone`` the time zone in which times without one are understood. No rows are read.
+        """
+        from lakeplane.iceberg.explain import explain  # noqa: PLC0415 - planning brings pyarrow
+        from lakeplane.iceberg.plan import plan  # noqa: PLC0415
+
+        return explain(plan(self.metadata, self._reading(), where, at, zone=zone), self.name)
+
+    def _reading(self) -> Reading:
+        """How the files of the table's metadata are read, and where they are kept."""
+        from lakeplane.reading import reading_of  # noqa: PLC0415 - planning brings pyarrow
+
+        return reading_of(self._catalog.store_for(self._entry), self._cache)
 
     def evolve(self, *, allow_incompatible: bool = False, case_sensitive: bool = True) -> Evolving:
         """Change columns, partition fields, sort order, properties and more, all published at the end.
@@ -153,7 +177,15 @@ class Table:
 
     def _publish(self, propose: ProposeTable) -> Commit:
         before = self.metadata
-        done = publish(self._catalog, [Work("table", self._entry.name, _of_table(propose))])
+
+        def of_this_table(entry: Entry) -> Proposal:
+            assert isinstance(entry.metadata, TableMetadata)
+            if entry.metadata.table_uuid != before.table_uuid:
+                problem = "this table was dropped, and its name belongs to another one now"
+                raise CommitConflict(problem, source=self.name, hint="Load it anew if you mean that one")
+            return propose(entry.metadata)
+
+        done = publish(self._catalog, [Work("table", self._entry.name, of_this_table)])
         [entry] = done.entries
         self._become(entry)
         return receipt(self.name, before, self.metadata, entry.metadata_location, done.attempts)
@@ -222,14 +254,6 @@ class View:
                 f"no definition for {dialect}", source=self.name, hint=f"There is one for {known}"
             )
         return found
-
-
-def _of_table(propose: ProposeTable) -> Callable[[Entry], Proposal]:
-    def propose_entry(entry: Entry) -> Proposal:
-        assert isinstance(entry.metadata, TableMetadata)
-        return propose(entry.metadata)
-
-    return propose_entry
 
 
 def _retention(given: Mapping[str, Any]) -> Retention:

@@ -229,9 +229,11 @@ def _reader(node: Node, limits: Limits) -> _Read:
         case Array(items=items):
             return _list_reader(_reader(items, limits), limits, empty=is_empty(items))
         case Map(values=values):
-            value = _reader(values, limits)
-            entry: _Read = lambda cursor: (cursor.take(cursor.long()), value(cursor))  # noqa: E731
-            return _list_reader(entry, limits, empty=False)
+            return _list_reader(_entry_reader(_reader(values, limits)), limits, empty=False)
+
+
+def _entry_reader(read: _Read) -> _Read:
+    return lambda cursor: (cursor.take(cursor.long()), read(cursor))
 
 
 def _optional_reader(read: _Read, null_at: int) -> _Read:
@@ -303,11 +305,14 @@ def _array(node: Node, arrow: pa.DataType, values: Sequence[Any], place: str = "
 def _items(node: Array | Map, arrow: pa.DataType, values: Sequence[Any], place: str) -> pa.Array:
     if isinstance(node, Array) and not node.is_map:
         return _array(node.items, arrow.value_type, values, f"{place}.element")
+    types: tuple[Node, Node]
     match node:
+        case Map(values=items):
+            types = (TEXT, items)
         case Array(items=Record(fields=(key, value))):
             types = (key.type, value.type)
         case _:
-            types = (TEXT, node.values)
+            raise AssertionError(node)
     children = [
         _array(part, field.type, [value[position] for value in values], f"{place}.{field.name}")
         for position, (part, field) in enumerate(zip(types, (arrow.key_field, arrow.item_field), strict=True))

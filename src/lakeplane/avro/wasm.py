@@ -25,7 +25,7 @@ from lakeplane.avro.selection import Selection
 from lakeplane.avro.wasm_text import FAILURES, SLOT_BYTES, Code, Items, Layout, Level, Parts, Values, generate
 from lakeplane.errors import InvalidMetadata, LimitExceeded
 
-_BATCH_BYTES: Final = 1 << 20
+_BATCH_BYTES: Final = 1 << 23
 """Blocks are decoded together up to this size: it fits the caches, and one call costs little beside it."""
 
 _PAGE: Final = 1 << 16

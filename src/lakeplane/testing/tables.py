@@ -6,9 +6,7 @@ Nothing checks what is put in, so that tables of careless writers can be built, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.apply import apply
@@ -30,6 +28,9 @@ from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _START_MS = 1_700_000_000_000
 
@@ -119,7 +120,9 @@ class BuiltTable:
             first_row_id=first_row_id,
             added_rows=rows if lineage else None,
         )
-        self.change(u.AddSnapshot(snapshot), u.SetSnapshotRef(branch, Ref(snapshot_id=snapshot_id, type="branch")))
+        self.change(
+            u.AddSnapshot(snapshot), u.SetSnapshotRef(branch, Ref(snapshot_id=snapshot_id, type="branch"))
+        )
         return snapshot
 
     def manifests(self, branch: str = MAIN) -> tuple[ManifestFile, ...]:
