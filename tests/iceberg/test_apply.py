@@ -505,6 +505,20 @@ def test_a_column_of_the_default_order_cannot_be_dropped() -> None:
     assert not free.schema.has(1)
 
 
+def test_a_column_is_not_called_like_a_partition_field() -> None:
+    # A column that came with a REST commit had the name of a partition field of an old spec: Java, which
+    # binds every spec to the current columns by name, could not open the table any more.
+    base = change(None, *CREATION, u.AddPartitionSpec(spec()), u.SetDefaultSpec())
+    for order_of_changes in ((), (u.SetProperties(FrozenDict({"a": "b"})),)):
+        new = Schema((ID, TS, Field(9, "ts_day", DATE)))
+        problem = refused(base, u.AddSchema(new), u.SetCurrentSchema(), *order_of_changes)
+        assert (problem.field, "cannot both" in problem.problem) == ("ts_day", True)
+    # Where the source goes, the old spec is history, and its name is free.
+    freed = change(base, u.AddSchema(Schema((ID, Field(9, "ts_day", DATE)))), u.SetCurrentSchema())
+    assert freed.schema.find("ts_day").id == 9
+    refused(freed, u.AddSchema(Schema((ID, TS, Field(9, "ts_day", DATE)))), u.SetCurrentSchema())
+
+
 def test_a_column_of_the_default_spec_can_be_dropped_together_with_it() -> None:
     base = metadata(2)
     changed = change(

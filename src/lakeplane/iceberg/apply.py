@@ -33,6 +33,7 @@ from lakeplane.model.partitioning import (
     PartitionSpec,
     check_source,
     check_spec,
+    column_in_the_way,
 )
 from lakeplane.model.schema import Schema, check_compatible
 from lakeplane.model.sorting import SortOrder, check_order
@@ -474,6 +475,7 @@ def _check_writable(draft: _Draft) -> None:
     Only a change of theirs is looked at: a table that others left in such a state can be read and mended.
     """
     table, base = draft.table, draft.base
+    _check_names(table, base)
     if base is not None and (table.schema, table.partition_spec, table.sort_order) == (
         base.schema,
         base.partition_spec,
@@ -487,6 +489,19 @@ def _check_writable(draft: _Draft) -> None:
     for key in table.sort_order.fields:
         if len(key.source_ids) == 1 and not isinstance(key.transform, UnknownTransform):
             _check_source(table, key.source_id, key.transform, f"sort order {table.default_sort_order_id}")
+
+
+def _check_names(table: TableMetadata, base: TableMetadata | None) -> None:
+    """Refuse new columns and partition fields that stand in each other's way."""
+    if base is not None and (table.schema, table.partition_specs) == (base.schema, base.partition_specs):
+        return
+    fields = (field for spec in table.partition_specs for field in spec.fields)
+    old_fields = (field for spec in base.partition_specs for field in spec.fields) if base else ()
+    known = {field for field in old_fields if base is not None and column_in_the_way(field, base.schema)}
+    for field in fields:
+        if field not in known and column_in_the_way(field, table.schema) is not None:
+            problem = f"a column and the partition field {field.field_id} cannot both have this name"
+            raise InvalidChange(problem, field=field.name, hint="Give one of them another name")
 
 
 def _check_source(table: TableMetadata, source_id: int, transform: Transform, place: str) -> None:

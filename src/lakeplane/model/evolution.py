@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from lakeplane.errors import InvalidChange, InvalidInput, LakeplaneError
-from lakeplane.model.partitioning import UNPARTITIONED, PartitionSpec
+from lakeplane.model.partitioning import UNPARTITIONED, PartitionSpec, column_in_the_way
 from lakeplane.model.promotion import can_promote, promote_default, ways_out
 from lakeplane.model.schema import Schema, check_compatible
 from lakeplane.model.schema_paths import (
@@ -376,11 +376,8 @@ def _check_result(old: Schema, new: Schema, rules: EvolutionRules) -> None:
         raise InvalidChange(error.problem, field=error.field, hint=error.hint) from None
     for spec in rules.all_specs:
         for key in spec.fields:
-            column, before = new.find_or_none(key.name), old.find_or_none(key.name)
-            if column is None or column.id in key.source_ids or not any(map(new.has, key.source_ids)):
-                continue
-            if before is None or before.id != column.id:
-                # Other implementations cannot open a table whose column is called like a partition field.
+            column, before = column_in_the_way(key, new), old.find_or_none(key.name)
+            if column is not None and (before is None or before.id != column.id):
                 problem = f"a partition field of spec {spec.spec_id} has this name already"
                 _refuse(problem, key.name, "Choose another name for the column")
 

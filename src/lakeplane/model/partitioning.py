@@ -135,6 +135,18 @@ def check_source(schema: Schema, source_id: int, transform: Transform, place: st
         parent = schema.parent_of(parent.id)
 
 
+def column_in_the_way(field: PartitionField, schema: Schema) -> Field | None:
+    """The column that has the name of a partition field without being its source; mostly there is none.
+
+    Other implementations cannot open a table with such a column, whichever of its specs has the field. Only
+    where the source is gone, the spec is history to them.
+    """
+    column = schema.find_or_none(field.name)
+    if column is None or column.id in field.source_ids or not any(map(schema.has, field.source_ids)):
+        return None
+    return column
+
+
 def _check_name(field: PartitionField, schema: Schema, place: str) -> None:
     """Only an identity field may share its name with a column, and only with its own source."""
     column = schema.find_or_none(field.name)
