@@ -112,7 +112,7 @@ def test_a_summary_may_lack_the_operation(summary: Any) -> None:
     [
         ("", {"type": "tag"}, "name"),
         ("main", {"type": "tag"}, "branch"),
-        ("main", {"type": "branch", "max_ref_age_ms": 1}, "never expires"),
+        ("main", {"type": "branch", "max_ref_age_ms": 1}, None),
         ("main", {"type": "branch", "max_snapshot_age_ms": 1}, None),
         ("x", {"type": "tag", "min_snapshots_to_keep": 1}, "tag"),
         ("x", {"type": "tag", "max_snapshot_age_ms": 1}, "tag"),

@@ -41,6 +41,7 @@ from lakeplane.model.transforms import Transform, UnknownTransform, Void
 
 DEFAULT_FORMAT_VERSION: Final = 2
 DEFAULT_PREVIOUS_VERSIONS: Final = 100
+_CLOCK_SKEW_MS: Final = 60_000
 
 
 class _Draft:
@@ -344,10 +345,6 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
         raise InvalidChange("manifest-list is missing", field=place)
     if version > 1 and "operation" not in (snapshot.summary or {}):
         raise InvalidChange("summary.operation is missing", field=place)
-    if snapshot.schema_id is not None and all(
-        each.schema_id != snapshot.schema_id for each in draft.table.schemas
-    ):
-        raise InvalidChange(f"the table has no schema {snapshot.schema_id}", field=place)
     if version >= ROW_LINEAGE_VERSION:
         _assign_rows(draft, snapshot, place)
     draft.set(last_sequence_number=max(last, snapshot.sequence_number))
@@ -410,9 +407,7 @@ def _set_ref(draft: _Draft, name: str, ref: Ref) -> None:
     # A rollback makes an old snapshot current, and does so now.
     is_new = ref.snapshot_id in draft.added_snapshots
     log = draft.table.snapshot_log
-    when = snapshot.timestamp_ms if is_new else draft.now_ms
-    # Clocks differ; what became current later has the later time all the same.
-    when = max([when, *(each.timestamp_ms for each in log[-1:])])
+    when = _after(snapshot.timestamp_ms if is_new else draft.now_ms, log[-1:])
     draft.set(snapshot_log=(*log, SnapshotLogEntry(timestamp_ms=when, snapshot_id=ref.snapshot_id)))
 
 
@@ -447,11 +442,17 @@ def _correct_history(draft: _Draft) -> None:
 def _date(draft: _Draft) -> None:
     """Date the change: other implementations cannot open a table whose times run backwards."""
     table, base = draft.table, draft.base
-    times = [entry.timestamp_ms for entry in table.snapshot_log[-1:]]
-    times += [each.timestamp_ms for each in table.snapshots if each.snapshot_id in draft.added_snapshots]
-    if base is not None:
-        times.append(base.last_updated_ms)
-    draft.set(last_updated_ms=max(times) if draft.added_snapshots else max([draft.now_ms, *times]))
+    new = [each.timestamp_ms for each in table.snapshots if each.snapshot_id in draft.added_snapshots]
+    when = _after(draft.now_ms if not new else new[-1], table.snapshot_log[-1:])
+    if base is not None and when < base.last_updated_ms - _CLOCK_SKEW_MS:
+        when = base.last_updated_ms
+    draft.set(last_updated_ms=when)
+
+
+def _after(when: int, log: tuple[SnapshotLogEntry, ...]) -> int:
+    """A time for what comes after the entries of a log: clocks differ, and others mind more than a minute."""
+    last = max((entry.timestamp_ms for entry in log), default=when)
+    return last if when < last - _CLOCK_SKEW_MS else when
 
 
 def _require_complete(table: TableMetadata) -> None:

@@ -58,6 +58,7 @@ def create_tag(
 
 
 def _create(table: TableMetadata, name: str, ref: Ref, *, replace: bool) -> Proposal:
+    _check_age(name, ref.max_ref_age_ms)
     old = table.refs.get(name)
     if old is not None and not replace:
         raise InvalidChange(
@@ -153,9 +154,16 @@ def _check_wap(table: TableMetadata, picked: Snapshot) -> None:
 def set_retention(table: TableMetadata, name: str, retention: Retention) -> Proposal:
     """Change how long a ref, and what it reaches, is kept."""
     table.snapshot_of(name)
+    _check_age(name, retention.max_ref_age_ms)
     old = table.refs[name]
     changes = {key: value for key, value in msgspec.structs.asdict(retention).items() if value is not None}
     return _proposal(table, name, u.SetSnapshotRef(name, msgspec.structs.replace(old, **changes)))
+
+
+def _check_age(name: str, max_ref_age_ms: int | None) -> None:
+    """Tell users that an age has no effect on main; what other clients store of it does no harm."""
+    if name == MAIN and max_ref_age_ms is not None:
+        raise InvalidChange("main never expires, it cannot have max-ref-age-ms", field="ref 'main'")
 
 
 def _proposal(table: TableMetadata, name: str, update: u.TableUpdate) -> Proposal:

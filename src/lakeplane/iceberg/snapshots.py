@@ -85,8 +85,6 @@ def ref_problem(name: str, ref: Ref) -> str | None:
         return "a ref needs a name"
     if name == MAIN and not ref.is_branch:
         return "main must be a branch"
-    if name == MAIN and ref.max_ref_age_ms is not None:
-        return "main never expires, it cannot have max-ref-age-ms"
     if not ref.is_branch and (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms) != (None, None):
         return "a tag keeps one snapshot, it cannot have snapshot retention"
     limits = (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms, ref.max_ref_age_ms)
