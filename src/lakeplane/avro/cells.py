@@ -30,6 +30,7 @@ class Cells(NamedTuple):
 
 _STEPS: Final = tuple(np.uint64(1 << 7 * count) for count in range(1, 10))
 """From each of these numbers on, a number takes a byte more."""
+_NONE: Final = np.uint64(0)
 _MORE: Final = np.uint64(128)
 _LONG: Final = 1024
 """Texts of so many bytes are copied one by one, shorter ones all together in words."""
@@ -59,14 +60,14 @@ def numbers(values: npt.NDArray[Any]) -> Cells:
     """Whole numbers, 7 bits a byte, the sign in the lowest bit."""
     wide = values.astype(np.int64, copy=False)
     raw = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
+    if raw.max(initial=_NONE) < _MORE:
+        return words(raw.astype(np.uint8))
     return Cells(_number_sizes(raw), lambda out, at: _put_numbers(out, at, raw))
 
 
-def _number_sizes(raw: npt.NDArray[np.uint64]) -> Sizes:
-    top = raw.max(initial=np.uint64(0))
-    if top < _MORE:
-        return 1
+def _number_sizes(raw: npt.NDArray[np.uint64]) -> Longs:
     sizes = np.ones(len(raw), np.int64)
+    top = raw.max()
     for step in _STEPS:
         if top < step:
             break
