@@ -74,8 +74,8 @@ JAVA = {
 }
 
 
-def framed(bitmaps: bytes) -> bytes:
-    content = bytes.fromhex("d1d33964") + bitmaps
+def framed(bitmaps: bytes, magic: bytes = bytes.fromhex("d1d33964")) -> bytes:
+    content = magic + bitmaps
     return struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 
 
@@ -159,11 +159,18 @@ def test_the_largest_key_of_java_is_read() -> None:
     assert positions_in(framed(plain.bitmaps((2**31 - 2, plain.bitmap([5]))))) == [(2**31 - 2) * KEY + 5]
 
 
-def test_what_is_written_stays_as_it_was_given() -> None:
-    vector = BitMap64(range(5000))
+def test_runs_are_found_and_what_is_written_stays_as_it_was_given() -> None:
+    vector = BitMap64(list(range(5000)), optimize=False)
     before = vector.serialize()
-    write_vector(vector)
+    assert len(write_vector(vector)) < 50 < len(before)
     assert vector.serialize() == before
+
+
+@pytest.mark.parametrize("count", [4095, 4096, 4097])
+def test_an_array_becomes_a_bitset_at_the_same_size_for_all(count: int) -> None:
+    positions = list(range(0, 2 * count, 2))
+    assert framed(plain.encode(positions)) == write_vector(BitMap64(positions))
+    assert positions_in(framed(plain.encode(positions))) == positions
 
 
 def test_positions_that_java_cannot_hold_are_not_written() -> None:
@@ -195,7 +202,7 @@ BROKEN = {
     "too short": framed(GOOD)[:19],
     "too short for its length": framed(GOOD)[:-1],
     "followed by something": framed(GOOD) + b"\0",
-    "another magic": framed(GOOD).replace(bytes.fromhex("d1d33964"), bytes.fromhex("d1d33965")),
+    "another magic": framed(GOOD, bytes.fromhex("d1d33965")),
     "a changed position": framed(GOOD)[:-5] + b"\x01" + framed(GOOD)[-4:],
     "a length that is negative in Java": b"\xff" + framed(GOOD)[1:],
     "bytes after the bitmaps": framed(GOOD + b"\0"),
@@ -228,6 +235,12 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize("name", ["keys that descend", "a key twice", "a negative key"])
+def test_keys_in_a_wrong_order_are_named(name: str) -> None:
+    with pytest.raises(InvalidMetadata, match=r"the key \d+ follows"):
+        positions_in(BROKEN[name])
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_vector_is_refused_with_its_source(name: str) -> None:
     with pytest.raises(InvalidMetadata, match=rf"^{SOURCE}: .*deletion vector"):
@@ -248,17 +261,16 @@ def test_another_number_of_positions_than_the_manifest_tells_is_refused() -> Non
 
 
 def test_a_vector_of_too_many_bytes_or_containers_is_refused() -> None:
-    limits = VectorLimits(size=1000, containers=3)
+    limits = VectorLimits(size=1000, keys=3, containers=2)
     with pytest.raises(LimitExceeded, match="more than 1000"):
         positions_in(bytes(1001), limits=limits)
-    three = plain.encode([0, CONTAINER])
-    assert len(positions_in(framed(three), limits=limits)) == 2
-    with pytest.raises(LimitExceeded, match=f"^{SOURCE}: .*more than 3 bitmaps and containers"):
-        positions_in(framed(plain.encode([0, CONTAINER, 2 * CONTAINER])), limits=limits)
-    with pytest.raises(LimitExceeded):
-        positions_in(framed(plain.bitmaps(*((key, plain.bitmap([])) for key in range(4)))), limits=limits)
-    with pytest.raises(LimitExceeded):
-        positions_in(framed(struct.pack("<Q", 2**64 - 1)))
+    assert len(positions_in(framed(plain.encode([0, CONTAINER])), limits=limits)) == 2
+    for positions in ([0, CONTAINER, 2 * CONTAINER], [0, CONTAINER, KEY]):
+        with pytest.raises(LimitExceeded, match=f"^{SOURCE}: .*it has 3 containers"):
+            positions_in(framed(plain.encode(positions)), limits=limits)
+    for count, bitmaps in ((4, plain.bitmap([]) * 4), (2**64 - 1, b"")):
+        with pytest.raises(LimitExceeded, match=f"^{SOURCE}: .*it has {count} bitmaps"):
+            positions_in(framed(struct.pack("<Q", count) + bitmaps), limits=limits)
 
 
 def test_a_run_of_billions_is_not_made_into_numbers() -> None:

@@ -52,7 +52,6 @@ _HALF: Final = struct.Struct("<H")
 _PLAIN_COOKIE: Final = 12346
 _RUN_COOKIE: Final = 12347
 _OFFSETS_FROM: Final = 4
-_MAX_CONTAINERS: Final = 1 << 16
 _MAX_ARRAY: Final = 4096
 _BITSET_BYTES: Final = 8192
 
@@ -62,8 +61,10 @@ class VectorLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     size: int = 1 << 29
     """Bytes of the blob: a file of four billion rows needs no more."""
+    keys: int = 1 << 14
+    """Bitmaps in the vector: each is for four billion rows."""
     containers: int = 1 << 20
-    """Bitmaps, and containers in them: a few bytes of the blob stand for ten times as many in memory."""
+    """Containers in all bitmaps: a few bytes of the blob stand for ten times as many in memory."""
     positions: int = 1 << 28
     """Positions, where each is to be a number of its own."""
 
@@ -123,17 +124,17 @@ def _read(blob: bytes, limits: VectorLimits) -> BitMap64:
 def _check_layout(data: bytes, limits: VectorLimits) -> None:
     """The bitmaps fill the bytes, not one too few nor too many, and their keys ascend."""
     (count,) = _COUNT.unpack_from(data)
-    place, last, room = _COUNT.size, -1, limits.containers - count
-    if room < 0:
-        raise _too_many(limits)
+    if count > limits.keys:
+        raise _too_many(count, "bitmaps", limits.keys)
+    place, last, total = _COUNT.size, -1, 0
     for _ in range(count):
         key = _word(data, place)
         if not last < key <= _MAX_KEY:
             raise InvalidMetadata(f"the key {key} follows {last}, and the largest is {_MAX_KEY}")
         place, containers = _after_bitmap(data, place + _WORD.size)
-        last, room = key, room - containers
-        if room < 0:
-            raise _too_many(limits)
+        last, total = key, total + containers
+        if total > limits.containers:
+            raise _too_many(total, "containers", limits.containers)
     if place != len(data):
         raise InvalidMetadata(f"its bitmaps end at {place} of {len(data)} bytes")
 
@@ -150,7 +151,7 @@ def _after_bitmap(data: bytes, start: int) -> tuple[int, int]:
     else:
         raise InvalidMetadata(f"the bitmap at {start} starts with {cookie:#x}")
     body = place + 4 * count + (4 * count if not flags or count >= _OFFSETS_FROM else 0)
-    if count > _MAX_CONTAINERS or body > len(data):
+    if body > len(data):
         raise InvalidMetadata(f"the bitmap at {start} has no room for its {count} containers")
     heads = np.frombuffer(data, "<u2", 2 * count, place)
     keys, cardinalities = heads[::2], heads[1::2].astype(np.int64) + 1
@@ -183,8 +184,8 @@ def _word(data: bytes, place: int) -> int:
     return word
 
 
-def _too_many(limits: VectorLimits) -> LimitExceeded:
-    problem = f"it has more than {limits.containers} bitmaps and containers"
+def _too_many(count: int, what: str, allowed: int) -> LimitExceeded:
+    problem = f"it has {count} {what} or more, and {allowed} are allowed"
     return LimitExceeded(problem, hint="Raise the limits if the file is honest")
 
 
