@@ -39,10 +39,11 @@ def scalars(
     if node.kind == "null":
         return pa.nulls(count)
     if node.kind == "enum":
-        numbers = pa.Array.from_buffers(pa.int32(), count, [valid, *buffers])
+        numbers = pa.Array.from_buffers(pa.int32(), count, [valid, *map(pa.py_buffer, buffers)])
         symbols = pa.array(node.symbols, pa.string())
         return pa.DictionaryArray.from_arrays(numbers, symbols, safe=False).cast(pa.string())
-    found = pa.Array.from_buffers(arrow, count, [valid, *buffers])
+    wrapped = [pa.py_buffer(each) if isinstance(each, bytes) else each for each in buffers]
+    found = pa.Array.from_buffers(arrow, count, [valid, *wrapped])
     if pa.types.is_string(arrow) or pa.types.is_decimal(arrow):
         try:
             found.validate(full=True)

@@ -8,7 +8,7 @@ in its slots has the layout of Arrow already, and is copied out as it is.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -22,10 +22,22 @@ from lakeplane.avro.container import Block
 from lakeplane.avro.limits import Limits
 from lakeplane.avro.schema import is_empty
 from lakeplane.avro.selection import Selection
-from lakeplane.avro.wasm_text import FAILURES, SLOT_BYTES, Code, Items, Layout, Level, Parts, Values, generate
+from lakeplane.avro.wasm_text import (
+    ARGUMENTS,
+    FAILURES,
+    WORD,
+    Code,
+    Items,
+    Layout,
+    Level,
+    Parts,
+    Values,
+    generate,
+    spans,
+)
 from lakeplane.errors import InvalidMetadata, LimitExceeded
 
-_BATCH_BYTES: Final = 1 << 23
+_BATCH_BYTES: Final = 1 << 22
 """Blocks are decoded together up to this size: it fits the caches, and one call costs little beside it."""
 
 _PAGE: Final = 1 << 16
@@ -65,12 +77,17 @@ class Decoder:
         except IndexError:
             machine = _Machine(self.module, self.code)
         parts: list[list[pa.Array]] = []
-        rows = done = 0
-        for batch in _batches(blocks):
-            self._check(batch, rows, done)
-            count = sum(block.rows for block in batch)
-            parts.append(self._decode(machine, batch, count, done, room))
-            rows, done = rows + count, done + len(batch)
+        rows = number = 0
+        machine.begin(number)
+        for number, block in enumerate(blocks, 1):
+            if block.rows > (self.limits.empty_items - rows if self.is_empty else len(block.data)):
+                raise InvalidMetadata("counts more rows than it can hold", field=f"block {number - 1}")
+            rows += block.rows
+            if machine.load(block) >= _BATCH_BYTES:
+                parts.append(self._decode(machine, room))
+                machine.begin(number)
+        if machine.loaded:
+            parts.append(self._decode(machine, room))
         # One that failed is not used again, and is never put back.
         if len(self.idle) < _KEPT_MACHINES and machine.size <= _KEPT_BYTES:
             self.idle.append(machine)
@@ -80,25 +97,18 @@ class Decoder:
         ]
         return rows, found
 
-    def _check(self, batch: Sequence[Block], rows: int, done: int) -> None:
-        for number, block in enumerate(batch):
-            if block.rows > (self.limits.empty_items - rows if self.is_empty else len(block.data)):
-                raise InvalidMetadata("counts more rows than it can hold", field=f"block {done + number}")
-            rows += block.rows
-
-    def _decode(
-        self, machine: _Machine, batch: Sequence[Block], count: int, done: int, room: _Room
-    ) -> list[pa.Array]:
-        start, end = machine.load(batch)
-        ends = np.cumsum([len(block.data) for block in batch]) + start
-        table = np.stack([ends, [block.rows for block in batch]], axis=1).astype(np.uint32)
-        at = machine.put(table.tobytes())
+    def _decode(self, machine: _Machine, room: _Room) -> list[pa.Array]:
         level = self.code.rows
+        start, end = machine.start, machine.close()
+        table = np.array(machine.loaded, np.uint32)
+        at = machine.put(table.tobytes())
+        count = int(table[:, 1].sum(dtype=np.int64))
         machine.reserve(level, count, room)
-        machine.call(level.function, at, len(batch), start, place=lambda number: f"block {done + number}")
-        taking = _Taking(machine, end, room)
+        first = machine.first_block
+        machine.call(level.function, at, len(table), start, place=lambda number: f"block {first + number}")
+        taking = _Taking(machine, end, room, level, count)
         return [
-            taking.array(layout, column.arrow, count, place)
+            taking.array(layout, column.arrow, place)
             for layout, column, place in zip(level.layouts, self.selection.columns, self.places, strict=True)
         ]
 
@@ -110,19 +120,6 @@ def _places(selection: Selection) -> list[str]:
         if result.column is not None:
             names[result.column] = result.field.name
     return names
-
-
-def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    waiting: list[Block] = []
-    size = 0
-    for block in blocks:
-        waiting.append(block)
-        size += len(block.data)
-        if size >= _BATCH_BYTES:
-            yield waiting
-            waiting, size = [], 0
-    if waiting:
-        yield waiting
 
 
 class _Room:
@@ -145,7 +142,10 @@ class _Machine:
         self.store = wasmtime.Store(_engine())
         self.exports: Any = wasmtime.Instance(self.store, module, []).exports(self.store)
         self.memory: Any = self.exports["memory"]
-        self.top = 0
+        names = [each.name for each in module.exports if isinstance(each.type, wasmtime.FuncType)]
+        self.functions: dict[str, Any] = {name: self.exports[name] for name in names}
+        self.top = self.start = self.first_block = 0
+        self.loaded: list[tuple[int, int]] = []
         self._look()
 
     def _look(self) -> None:
@@ -154,33 +154,48 @@ class _Machine:
         self.base = ctypes.cast(self.memory.data_ptr(self.store), ctypes.c_void_p).value or 0
         self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.base))
 
+    def begin(self, number: int) -> None:
+        """Forget what was there; the next block to come has this number."""
+        self.top = 0
+        self.take(WORD * (ARGUMENTS + len(self.widths)))
+        self.start = self.top
+        self.first_block = number
+        self.loaded = []
+
+    def load(self, block: Block) -> int:
+        """Copy a block in, right behind the one before: the size of all that were loaded."""
+        at = self.top
+        self._move(at + len(block.data))
+        ctypes.memmove(self.base + at, block.data, len(block.data))
+        self.loaded.append((self.top, block.rows))
+        return self.top - self.start
+
+    def close(self) -> int:
+        """Where the blocks end; there are zeros behind them."""
+        end = self.top
+        self.take(0)
+        self.bytes[end : self.top] = 0
+        return end
+
     def take(self, size: int) -> int:
         """Room of a size, aligned for 8 bytes: its address."""
         start = self.top
-        self.top = (start + size + _SLACK) & ~7
-        if self.top > self.size:
-            if self.top > _MOST_MEMORY:
-                raise LimitExceeded(f"a part of the file takes more than {_MOST_MEMORY} bytes to read")
-            self.memory.grow(self.store, (self.top - self.size + _PAGE - 1) // _PAGE)
-            self._look()
+        self._move((start + size + _SLACK) & ~7)
         return start
+
+    def _move(self, top: int) -> None:
+        if top > self.size:
+            if top > _MOST_MEMORY:
+                raise LimitExceeded(f"a part of the file takes more than {_MOST_MEMORY} bytes to read")
+            self.memory.grow(self.store, (top - self.size + _PAGE - 1) // _PAGE)
+            self._look()
+        self.top = top
 
     def put(self, data: bytes) -> int:
         """Copy bytes in: their address."""
         at = self.take(len(data))
         ctypes.memmove(self.base + at, data, len(data))
         return at
-
-    def load(self, batch: Sequence[Block]) -> tuple[int, int]:
-        """Forget what was there, and copy blocks in: where they start and end."""
-        self.top = 0
-        self.take(SLOT_BYTES * len(self.widths))
-        at = start = self.take(sum(len(block.data) for block in batch))
-        for block in batch:
-            ctypes.memmove(self.base + at, block.data, len(block.data))
-            at += len(block.data)
-        self.bytes[at : at + _SLACK - 7] = 0
-        return start, at
 
     def reserve(self, level: Level, count: int, room: _Room) -> None:
         """Make room for the values of a level, all zeros."""
@@ -196,12 +211,14 @@ class _Machine:
         return int(self._table()[slot])
 
     def _table(self) -> npt.NDArray[np.uint32]:
-        return self.bytes[: SLOT_BYTES * len(self.widths)].view(np.uint32)
+        begin = WORD * ARGUMENTS
+        return self.bytes[begin : begin + WORD * len(self.widths)].view(np.uint32)
 
     def call(self, function: str, *arguments: int, place: Callable[[int], str] | None = None) -> None:
         """Run a function; why it stopped is an error."""
+        self.bytes[: WORD * len(arguments)].view(np.uint32)[:] = arguments
         try:
-            self.exports[function](self.store, *arguments)
+            self.functions[function](self.store)
         except wasmtime.Trap:
             why = FAILURES[self.exports["why"].value(self.store)] or FAILURES[1]
             number = self.exports["block"].value(self.store)
@@ -218,86 +235,91 @@ class _Machine:
 
 
 class _Taking:
-    """Takes arrays out of a machine that has run."""
+    """Takes the arrays of one level out of a machine that has run."""
 
-    def __init__(self, machine: _Machine, end: int, room: _Room) -> None:
-        self.machine, self.end, self.room = machine, end, room
+    def __init__(self, machine: _Machine, end: int, room: _Room, level: Level, count: int) -> None:
+        self.machine, self.end, self.room, self.count = machine, end, room, count
+        self.gathered = self._gather(level)
 
-    def array(self, layout: Layout, arrow: pa.DataType, count: int, place: str) -> pa.Array:
-        flags = None if layout.valid is None else self.machine.view(layout.valid, count)
+    def _gather(self, level: Level) -> dict[int, tuple[int, int, int]]:
+        """Collect all texts at once: where their offsets and their bytes are, and how many bytes, by slot."""
+        machine, count = self.machine, self.count
+        found: dict[int, tuple[int, int, int]] = {}
+        jobs: list[int] = []
+        for values in spans(level.layouts):
+            total = int(machine.view(values.at + 1, count, "<u4").sum(dtype=np.int64))
+            self.room.spend(total)
+            if total >= 1 << 31:
+                raise LimitExceeded(f"{total} bytes of one column in a batch of rows")
+            offsets, data = machine.take(4 * (count + 1)), machine.take(total)
+            found[values.at] = (offsets, data, total)
+            jobs += [machine.address(values.at), machine.address(values.at + 1), count, offsets, data]
+        if jobs:
+            at = machine.put(np.array(jobs, np.uint32).tobytes())
+            machine.call("gather", len(found), at)
+        return found
+
+    def array(self, layout: Layout, arrow: pa.DataType, place: str) -> pa.Array:
+        flags = None if layout.valid is None else self.machine.view(layout.valid, self.count)
         valid = columns.bitmap(flags)
         match layout:
             case Values():
-                return self.scalars(layout, valid, count, place)
+                return self._scalars(layout, valid, place)
             case Parts(children=children):
                 found = [
-                    self.array(child, arrow.field(number).type, count, f"{place}.{arrow.field(number).name}")
+                    self.array(child, arrow.field(number).type, f"{place}.{arrow.field(number).name}")
                     for number, child in enumerate(children)
                 ]
-                return columns.structs(arrow, valid, found, count)
+                return columns.structs(arrow, valid, found, self.count)
             case Items():
-                return self.items(layout, valid, arrow, count, place)
+                return self._items(layout, valid, arrow, place)
 
-    def items(
-        self, layout: Items, valid: pa.Buffer | None, arrow: pa.DataType, count: int, place: str
-    ) -> pa.Array:
-        machine, level = self.machine, layout.level
+    def _items(self, layout: Items, valid: pa.Buffer | None, arrow: pa.DataType, place: str) -> pa.Array:
+        machine, level, count = self.machine, layout.level, self.count
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(machine.view(layout.at + 1, count, "<u4"), out=offsets[1:])
         total = int(offsets[-1])
+        if total >= 1 << 31:
+            raise LimitExceeded(f"{total} items in one batch of rows", field=place)
         machine.reserve(level, total, self.room)
         starts, counts = machine.address(layout.at), machine.address(layout.at + 1)
         machine.call(level.function, starts, counts, count, self.end, place=lambda _: place)
-        if total >= 1 << 31:
-            raise LimitExceeded(f"{total} items in one batch of rows", field=place)
+        taking = _Taking(machine, self.end, self.room, level, total)
         if pa.types.is_map(arrow):
             fields = (arrow.key_field, arrow.item_field)
             parts = [
-                self.array(part, field.type, total, f"{place}.{field.name}")
+                taking.array(part, field.type, f"{place}.{field.name}")
                 for part, field in zip(level.layouts, fields, strict=True)
             ]
             found = columns.structs(pa.struct(list(fields)), None, parts, total)
         else:
-            found = self.array(level.layouts[0], arrow.value_type, total, f"{place}.element")
+            found = taking.array(level.layouts[0], arrow.value_type, f"{place}.element")
         return columns.lists(arrow, valid, pa.py_buffer(offsets.astype(np.int32)), found, count)
 
-    def scalars(self, layout: Values, valid: pa.Buffer | None, count: int, place: str) -> pa.Array:
-        machine, node = self.machine, layout.node
+    def _scalars(self, layout: Values, valid: pa.Buffer | None, place: str) -> pa.Array:
+        machine, node, count = self.machine, layout.node, self.count
         if node.kind == "null":
             return pa.nulls(count)
+        buffers: list[Any]
+        if layout.at in self.gathered:
+            at, data, total = self.gathered[layout.at]
+            buffers = [machine.copy(at, 4 * (count + 1)), machine.copy(data, total)]
+        else:
+            width = machine.widths[layout.at]
+            buffers = [machine.copy(machine.address(layout.at), count * width)]
         if node.kind == "boolean":
-            return columns.scalars(
-                node, valid, [columns.booleans(machine.view(layout.at, count))], count, place
-            )
-        if node.kind in {"bytes", "string"}:
-            offsets, data = self.gather(layout, count)
-            if pa.types.is_decimal(node.arrow):
-                ends = np.frombuffer(offsets, np.int32)
-                buffers = [columns.wide_decimals(data, ends[:-1], np.diff(ends), place)]
-            else:
-                buffers = [pa.py_buffer(offsets), pa.py_buffer(data)]
-            return columns.scalars(node, valid, buffers, count, place)
-        width = machine.widths[layout.at]
-        data = machine.copy(machine.address(layout.at), count * width)
-        if pa.types.is_decimal(node.arrow):
-            starts = np.arange(count) * width
-            return columns.scalars(
-                node, valid, [columns.wide_decimals(data, starts, np.full(count, width), place)], count, place
-            )
-        return columns.scalars(node, valid, [pa.py_buffer(data)], count, place)
+            buffers = [columns.booleans(np.frombuffer(buffers[0], np.uint8))]
+        elif pa.types.is_decimal(node.arrow):
+            buffers = [columns.wide_decimals(buffers[-1], *_starts(layout, buffers, count, machine), place)]
+        return columns.scalars(node, valid, buffers, count, place)
 
-    def gather(self, layout: Values, count: int) -> tuple[bytes, bytes]:
-        """The offsets and the bytes of texts."""
-        machine = self.machine
-        total = int(machine.view(layout.at + 1, count, "<u4").sum(dtype=np.int64))
-        self.room.spend(total)
-        if total >= 1 << 31:
-            raise LimitExceeded(f"{total} bytes of one column in a batch of rows")
-        before = machine.top
-        offsets, data = machine.take(4 * (count + 1)), machine.take(total)
-        machine.call(
-            "gather", machine.address(layout.at), machine.address(layout.at + 1), count, offsets, data
-        )
-        found = machine.copy(offsets, 4 * (count + 1)), machine.copy(data, total)
-        machine.top = before
-        return found
+
+def _starts(
+    layout: Values, buffers: Sequence[bytes], count: int, machine: _Machine
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Where the values of a column are among its bytes, and how long they are."""
+    if len(buffers) > 1:
+        ends = np.frombuffer(buffers[0], np.int32)
+        return ends[:-1], np.diff(ends)
+    width = machine.widths[layout.at]
+    return np.arange(count) * width, np.full(count, width)

@@ -17,21 +17,26 @@ stored as where it is:
   own and a function that decodes them; when it runs, the number of all items is known, and the room made
   for them is exact.
 
-Slots start as zeros. A value that may be null has a slot of flags, so null and absent values store nothing
-at all.
+The functions take no arguments: they find them in the first words of the memory, as a call with arguments
+costs more than some small files. Slots start as zeros. A value that may be null has a slot of flags, so
+null and absent values store nothing at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from lakeplane.avro.limits import Limits
 from lakeplane.avro.schema import LENGTHS, TEXT, Array, Choice, Map, Node, Optional, Record, Scalar, is_empty
 from lakeplane.avro.selection import Inside, Keyed, Selection, Target, Whole
 
-SLOT_BYTES: Final = 4
-"""The width of an address in the table."""
+WORD: Final = 4
+ARGUMENTS: Final = 4
+"""How many words at the start of the memory are for arguments. The addresses of the slots follow."""
+
+GATHER_WORDS: Final = 5
+"""What ``gather`` needs for each column: addresses of starts and lengths, their number, addresses to write to."""
 
 FAILURES: Final = (
     "",
@@ -92,6 +97,16 @@ class Code(NamedTuple):
     rows: Level
 
 
+def spans(layouts: Iterable[Layout]) -> Iterator[Values]:
+    """The values of one level that ``gather`` collects."""
+    for layout in layouts:
+        match layout:
+            case Values(node=node) if is_spans(node):
+                yield layout
+            case Parts(children=children):
+                yield from spans(children)
+
+
 def is_spans(node: Scalar) -> bool:
     """Whether values are stored as start and length."""
     return node.kind in {"bytes", "string"}
@@ -103,6 +118,11 @@ def generate(selection: Selection, limits: Limits) -> Code:
     rows = module.rows(selection)
     text = "\n".join([_PRELUDE, *module.functions, ")"])
     return Code(text, tuple(module.widths), rows)
+
+
+def argument(number: int) -> str:
+    """One of the words for arguments."""
+    return f"(i32.load (i32.const {WORD * number}))"
 
 
 # What is the same in all modules. The fast way to read a number takes eight bytes at once: the highest bit
@@ -152,15 +172,9 @@ _PRELUDE: Final = f"""(module
     (i64.sub (i64.const 0) (i64.and (local.get $w) (i64.const 1))))
   (local.get $p))
 
-;; Where a number of more than eight bytes ends.
-(func $past (param $p i32) (result i32)
-  (local $number i64)
-  (call $long (local.get $p)) (local.set $p) (local.set $number)
-  (local.get $p))
-
 ;; Collect values one after the other, with their offsets. It copies eight bytes at a time, and so up to
 ;; seven too many: the next value overwrites them, and the caller leaves room after the last one.
-(func (export "gather")
+(func $gather
   (param $starts i32) (param $lengths i32) (param $n i32) (param $offsets i32) (param $to i32)
   (local $from i32) (local $end i32) (local $begin i32)
   (local.set $begin (local.get $to))
@@ -182,6 +196,19 @@ _PRELUDE: Final = f"""(module
     (i32.store (local.get $offsets) (i32.sub (local.get $end) (local.get $begin)))
     (local.set $n (i32.sub (local.get $n) (i32.const 1)))
     (br $next))))
+
+;; The same for several columns: their number, and where the five words for each of them are.
+(func (export "gather")
+  (local $columns i32) (local $at i32)
+  (local.set $columns {argument(0)})
+  (local.set $at {argument(1)})
+  (block $done (loop $next
+    (br_if $done (i32.eqz (local.get $columns)))
+    (call $gather (i32.load (local.get $at)) (i32.load offset=4 (local.get $at))
+      (i32.load offset=8 (local.get $at)) (i32.load offset=12 (local.get $at)) (i32.load offset=16 (local.get $at)))
+    (local.set $at (i32.add (local.get $at) (i32.const {WORD * GATHER_WORDS})))
+    (local.set $columns (i32.sub (local.get $columns) (i32.const 1)))
+    (br $next))))
 """
 
 _P: Final = "(local.get $p)"
@@ -197,11 +224,10 @@ _READ_LONG: Final = f"""(local.set $v (i64.load8_u {_P}))
       (i64.sub (i64.const 0) (i64.and {_V} (i64.const 1))))))
   (else (call $long {_P}) (local.set $p) (local.set $v)))"""
 
-_SKIP_LONG: Final = f"""(local.set $v (i64.and
-  (i64.xor (i64.load {_P}) (i64.const -1)) (i64.const 0x8080808080808080)))
-(if (i64.eqz {_V}) (then (local.set $p (call $past {_P})))
-  (else (local.set $p (i32.add {_P}
-    (i32.add (i32.const 1) (i32.wrap_i64 (i64.shr_u (i64.ctz {_V}) (i64.const 3))))))))"""
+_SKIP_LONG: Final = f"""(loop $skip
+(local.set $c (i32.load8_u {_P}))
+(local.set $p (i32.add {_P} (i32.const 1)))
+(br_if $skip (i32.ge_u (local.get $c) (i32.const 128))))"""
 
 _SKIP_BYTES: Final = f"""(if (i64.gt_u {_V} {_LEFT}) (then (call $fail (i32.const {_CUT}))))
 (local.set $p (i32.add {_P} (i32.wrap_i64 {_V})))"""
@@ -230,8 +256,12 @@ class _Module:
             is_null = f"(i64.ne {_V} (i64.const {1 - selection.null_at}))"
             row = f"{_READ_LONG}\n{_fail_if(is_null, _NULL_ROW)}\n{row}"
         self.functions.append(f"""
-(func (export "rows") (param $table i32) (param $blocks i32) (param $p i32)
-  (local $e i32) (local $n i32) (local $i i32) {function.locals()}
+(func (export "rows")
+  (local $table i32) (local $blocks i32) (local $p i32) (local $e i32) (local $n i32) (local $i i32)
+  {function.locals()}
+  (local.set $table {argument(0)})
+  (local.set $blocks {argument(1)})
+  (local.set $p {argument(2)})
   (global.set $block (i32.const 0))
   (block $done (loop $next
     (br_if $done (i32.eq (global.get $block) (local.get $blocks)))
@@ -265,8 +295,12 @@ class _Module:
             layouts.append(layout)
         self.functions.append(
             f"""
-(func (export "{name}") (param $starts i32) (param $counts i32) (param $n i32) (param $e i32)
-  (local $p i32) (local $i i32) {{locals}}
+(func (export "{name}")
+  (local $starts i32) (local $counts i32) (local $n i32) (local $e i32) (local $p i32) (local $i i32) {{locals}}
+  (local.set $starts {argument(0)})
+  (local.set $counts {argument(1)})
+  (local.set $n {argument(2)})
+  (local.set $e {argument(3)})
   (block $end (loop $row
     (br_if $end (i32.eqz (local.get $n)))
     (if (i32.ne (i32.load (local.get $counts)) (i32.const 0)) (then
@@ -305,7 +339,7 @@ class _Function:
 
     def locals(self) -> str:
         numbered = " ".join(f"(local $x{each} i64)" for each in range(self.variables))
-        return f"(local $v i64) {numbered}"
+        return f"(local $v i64) (local $c i32) {numbered}"
 
     def local(self) -> str:
         """A variable that nothing else uses."""
@@ -404,7 +438,7 @@ class _Function:
 
     def address(self, slot: int, further: str = "(i32.const 0)") -> str:
         """Where the value of this row is in a slot, or in one ``further`` bytes on in the table."""
-        table = f"(i32.load offset={SLOT_BYTES * slot} {further})"
+        table = f"(i32.load offset={WORD * (ARGUMENTS + slot)} {further})"
         return f"(i32.add {table} (i32.mul (local.get $i) (i32.const {self.module.widths[slot]})))"
 
     def mark(self, valid: int | None, further: str = "(i32.const 0)") -> str:
@@ -480,7 +514,7 @@ class _Function:
         assert first is not None
         slots_of_key = 3 if is_spans(scalar) else 2
         which = self.local()
-        further = f"(i32.mul (i32.wrap_i64 (local.get {which})) (i32.const {SLOT_BYTES * slots_of_key}))"
+        further = f"(i32.mul (i32.wrap_i64 (local.get {which})) (i32.const {WORD * slots_of_key}))"
         store_value = self.store_scalar(first, further)
         if isinstance(value.type, Optional):
             store_value = self.unless_null(value.type.null_at, store_value)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidMetadata, NotSupported
 from lakeplane.iceberg.manifest_cache import ManifestCache
@@ -252,9 +251,9 @@ def _read(
         spec = pa.repeat(pa.scalar(found.spec_id, pa.int32()), found.entries.num_rows)
         tables.append(found.entries.append_column("spec_id", spec))
     entries = concat(tables)
-    live = pc.not_equal(entries["status"], DELETED)
-    if not pc.all(live, min_count=0).as_py():
-        entries = entries.filter(live)
+    live = entries["status"].to_numpy() != DELETED
+    if not live.all():
+        entries = entries.filter(pa.array(live))
     return entries.combine_chunks()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,10 +28,12 @@ from lakeplane.iceberg.manifest_schema import (
     DATA_MANIFEST,
     DELETED,
     ENTRY_COLUMNS,
+    EQUALITY_DELETES,
     FIELD_IDS,
     FILE_COLUMNS,
     MANIFEST_CONTENTS,
     PARTITION_ID,
+    POSITION_DELETES,
     arrow_type,
 )
 from lakeplane.iceberg.metadata import TableMetadata
@@ -45,8 +48,6 @@ DATA_FACTS: Final = (
     "record_count",
     "file_size_in_bytes",
     "key_metadata",
-    "split_offsets",
-    "sort_order_id",
     "first_row_id",
 )
 """What is needed of data files to read them."""
@@ -64,6 +65,9 @@ DELETE_FACTS: Final = (
     "content_size_in_bytes",
 )
 """What is needed of delete files to apply them."""
+
+_MOST_DIGITS: Final = 10
+_HIGHEST_ROW_ID: Final = 2**63 - 1
 
 _REQUIRED: Final = ("file_path", "file_format", "record_count", "file_size_in_bytes")
 
@@ -100,15 +104,15 @@ def read_manifest(
     picks = [*_entry_picks(), *_file_picks(wanted), *_partition_picks(partition), *_statistics(statistics_of)]
     file = read_avro(data, picks, source=source)
     _check_content(file.metadata, listed)
-    entries = _inherit(_nest_partition(file.table, partition), listed)
-    _check(entries, source)
-    return Manifest(spec_id, partition, entries)
+    entries = _nest_partition(file.table, partition)
+    _check(entries, listed)
+    return Manifest(spec_id, partition, _inherit(entries, listed))
 
 
 def _spec_id(file: AvroFile, source: str) -> int:
     text = file.metadata.get("partition-spec-id", b"0")
-    if not text.isdigit():
-        raise InvalidMetadata(f"not a spec id: {text!r}", source=source, field="partition-spec-id")
+    if not text.isdigit() or len(text) > _MOST_DIGITS:
+        raise InvalidMetadata(f"not a spec id: {text!r:.80}", source=source, field="partition-spec-id")
     return int(text)
 
 
@@ -158,16 +162,26 @@ def _check_content(metadata: Mapping[str, bytes], listed: ManifestFile) -> None:
         raise InvalidMetadata(problem, source=listed.manifest_path, field="content")
 
 
-def _check(entries: pa.Table, source: str) -> None:
+def _check(entries: pa.Table, listed: ManifestFile) -> None:
+    source = listed.manifest_path
     for name in ("status", *_REQUIRED):
         if name in entries.column_names and entries[name].null_count:
             raise InvalidMetadata("an entry has none", source=source, field=name)
-    if entries.num_rows:
-        status = pc.min_max(entries["status"]).as_py()
-        if status["min"] < 0 or status["max"] > DELETED:
-            raise InvalidMetadata(f"a status is none of 0, 1 and 2: {status}", source=source, field="status")
-        if pc.min(entries["record_count"]).as_py() < 0:
-            raise InvalidMetadata("a count is negative", source=source, field="record_count")
+    if not entries.num_rows:
+        return
+    status = pc.min_max(entries["status"]).as_py()
+    if status["min"] < 0 or status["max"] > DELETED:
+        raise InvalidMetadata(f"a status is none of 0, 1 and 2: {status}", source=source, field="status")
+    for name in ("record_count", "file_size_in_bytes"):
+        if name in entries.column_names and pc.min(entries[name]).as_py() < 0:
+            raise InvalidMetadata("a count is negative", source=source, field=name)
+    # Without a content, a file holds data.
+    kinds = pc.min_max(entries["content"], skip_nulls=True).as_py()
+    least, most = (DATA, DATA) if listed.content == DATA_MANIFEST else (POSITION_DELETES, EQUALITY_DELETES)
+    some_left_out = entries["content"].null_count and least != DATA
+    if some_left_out or (kinds["min"] is not None and not least <= kinds["min"] <= kinds["max"] <= most):
+        problem = f"an entry does not belong among {MANIFEST_CONTENTS[listed.content]}: {kinds}"
+        raise InvalidMetadata(problem, source=source, field="content")
 
 
 def no_entries(names: Sequence[str]) -> pa.Table:
@@ -188,36 +202,52 @@ _TYPES: Final[dict[str, pa.DataType]] = {
 
 def _inherit(entries: pa.Table, listed: ManifestFile) -> pa.Table:
     number, source = listed.sequence_number or 0, listed.manifest_path
+    status = entries["status"].to_numpy()
     if listed.added_snapshot_id is not None:
-        entries = _set(entries, "snapshot_id", pc.fill_null(entries["snapshot_id"], listed.added_snapshot_id))
-    entries = _set(entries, "content", pc.fill_null(entries["content"], DATA))
+        entries = _fill(entries, "snapshot_id", listed.added_snapshot_id)
+    entries = _fill(entries, "content", DATA)
+    if listed.sequence_number is None:
+        # No commit has published it yet: it has nothing else to hand down.
+        return entries
+    # Only what a manifest adds is as old as the manifest; without numbers, all is older than any.
+    open_ = status == ADDED if number else np.ones(len(status), np.bool_)
     for name in ("sequence_number", "file_sequence_number"):
-        column = entries[name]
-        if not column.null_count:
-            continue
-        filled = pc.fill_null(column, number)
-        if number:
-            # Only what a manifest adds is as old as the manifest.
-            added = pc.equal(entries["status"], ADDED)
-            filled = pc.if_else(pc.and_(added, pc.is_null(column)), filled, column)
-        entries = _set(entries, name, filled)
-    live = pc.not_equal(entries["status"], DELETED)
-    if pc.any(pc.and_(live, pc.is_null(entries["sequence_number"]))).as_py():
+        entries = _fill(entries, name, number, open_)
+    unknown = entries["sequence_number"].is_null().to_numpy() & (status != DELETED)
+    if unknown.any():
         problem = "an entry that is not new has none, so that nobody can tell which deletes apply to its file"
         raise InvalidMetadata(problem, source=source, field="sequence_number")
-    return _set(entries, "first_row_id", _first_row_ids(entries, listed))
+    return _set(entries, "first_row_id", _first_row_ids(entries, listed, status))
 
 
-def _first_row_ids(entries: pa.Table, listed: ManifestFile) -> pa.Array:
+def _fill(entries: pa.Table, name: str, value: int, where: npt.NDArray[np.bool_] | None = None) -> pa.Table:
+    """Put a number where there is none."""
+    column = entries[name]
+    if not column.null_count:
+        return entries
+    scalar = pa.scalar(value, column.type)
+    if column.null_count == len(column) and (where is None or where.all()):
+        return _set(entries, name, pa.repeat(scalar, len(column)))
+    filled = pc.fill_null(column, scalar)
+    return _set(entries, name, filled if where is None else pc.if_else(pa.array(where), filled, column))
+
+
+def _first_row_ids(
+    entries: pa.Table, listed: ManifestFile, status: npt.NDArray[np.int32]
+) -> pa.Array | pa.ChunkedArray:
     """Row ids for the files that have none: by the order of the entries, from the manifest's first one on."""
-    given = entries["first_row_id"].combine_chunks()
+    given = entries["first_row_id"]
     if listed.content != DATA_MANIFEST or listed.first_row_id is None:
-        return pa.nulls(len(given), pa.int64())
-    status = entries["status"].to_numpy()
+        return given if given.null_count == len(given) else pa.nulls(len(given), pa.int64())
+    given = given.combine_chunks()
     open_ = pc.is_null(given).to_numpy(zero_copy_only=False) & (status != DELETED)
     if not open_.any():
         return given
     taken = np.where(open_, entries["record_count"].to_numpy(), 0)
+    if listed.first_row_id + float(taken.sum(dtype=np.float64)) > _HIGHEST_ROW_ID:
+        raise InvalidMetadata(
+            "there are more rows than ids", source=listed.manifest_path, field="first_row_id"
+        )
     starts = listed.first_row_id + np.cumsum(taken) - taken
     return pc.if_else(pa.array(open_), pa.array(starts, pa.int64()), given)
 

@@ -189,8 +189,11 @@ def _plan(
 
 def _is_empty(listed: pa.Table) -> Mask:
     """Which manifests hold no live file; a count that is not told may be anything."""
-    counts = (pc.fill_null(listed[f"{which}_files_count"], 1) for which in ("added", "existing"))
-    return to_mask(pc.equal(pc.add(*counts), 0))
+    none = [pc.equal(listed[f"{which}_files_count"], _ZERO) for which in ("added", "existing")]
+    return to_mask(pc.and_(*none))
+
+
+_ZERO: Final = pa.scalar(0, pa.int32())
 
 
 def _statistics_for(predicate: Predicate) -> Callable[[int], Iterable[int]]:
