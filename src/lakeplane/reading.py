@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from lakeplane.iceberg.manifest_cache import ManifestCache
@@ -16,4 +17,4 @@ def reading_of(store: Store, cache: ManifestCache) -> Reading:
     def read_many(paths: Sequence[str]) -> list[bytes]:
         return store.read_many([Range(parse_location(path)) for path in paths])
 
-    return Reading(read_many, cache)
+    return Reading(read_many, cache, os.cpu_count() or 1)

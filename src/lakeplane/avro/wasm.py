@@ -22,10 +22,8 @@ from lakeplane.avro.container import Block
 from lakeplane.avro.limits import Limits
 from lakeplane.avro.schema import is_empty
 from lakeplane.avro.selection import Selection
+from lakeplane.avro.wasm_prelude import ARGUMENTS, FAILURES, WORD
 from lakeplane.avro.wasm_text import (
-    ARGUMENTS,
-    FAILURES,
-    WORD,
     Code,
     Items,
     Layout,

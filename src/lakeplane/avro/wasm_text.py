@@ -30,27 +30,19 @@ from typing import Final, NamedTuple, TypeAlias
 from lakeplane.avro.limits import Limits
 from lakeplane.avro.schema import LENGTHS, TEXT, Array, Choice, Map, Node, Optional, Record, Scalar, is_empty
 from lakeplane.avro.selection import Inside, Keyed, Selection, Target, Whole
-
-WORD: Final = 4
-ARGUMENTS: Final = 4
-"""How many words at the start of the memory are for arguments. The addresses of the slots follow."""
-
-GATHER_WORDS: Final = 5
-"""What ``gather`` needs for each column: addresses of starts and lengths, their number, addresses to write to."""
-
-FAILURES: Final = (
-    "",
-    "ends within a row",
-    "has a union with a branch that there is not",
-    "holds a number that is too large for its type",
-    "counts more items than it can hold",
-    "has a number of more than ten bytes",
-    "holds what is neither true nor false",
-    "holds a row that is null",
-    "goes on after its last row",
+from lakeplane.avro.wasm_prelude import (
+    ARGUMENTS,
+    BOOLEAN,
+    BRANCH,
+    COUNT,
+    CUT,
+    NULL_ROW,
+    PRELUDE,
+    RANGE,
+    REST,
+    WORD,
+    argument,
 )
-"""Why a decoder stopped, by the number that it leaves in ``why``."""
-_CUT, _BRANCH, _RANGE, _COUNT, _LONG, _BOOLEAN, _NULL_ROW, _REST = range(1, len(FAILURES))
 
 
 class Values(NamedTuple):
@@ -116,106 +108,15 @@ def generate(selection: Selection, limits: Limits) -> Code:
     """Write the decoder of a selection."""
     module = _Module(limits)
     rows = module.rows(selection)
-    text = "\n".join([_PRELUDE, *module.functions, ")"])
+    text = "\n".join([PRELUDE, *module.functions, ")"])
     return Code(text, tuple(module.widths), rows)
 
-
-def argument(number: int) -> str:
-    """One of the words for arguments."""
-    return f"(i32.load (i32.const {WORD * number}))"
-
-
-# What is the same in all modules. The fast way to read a number takes eight bytes at once: the highest bit
-# of each byte tells whether another one follows, so the first of them that is clear is where the number
-# ends.
-
-_PRELUDE: Final = f"""(module
-(memory (export "memory") 1)
-(global $why (export "why") (mut i32) (i32.const 0))
-(global $block (export "block") (mut i32) (i32.const 0))
-
-(func $fail (param $code i32)
-  (global.set $why (local.get $code))
-  (unreachable))
-
-;; A number that starts at $p: the number, and where it ends.
-(func $long (param $p i32) (result i64 i32)
-  (local $w i64) (local $stop i64) (local $shift i64) (local $byte i64)
-  (local.set $w (i64.load (local.get $p)))
-  (local.set $stop (i64.and (i64.xor (local.get $w) (i64.const -1)) (i64.const 0x8080808080808080)))
-  (if (i64.ne (local.get $stop) (i64.const 0)) (then
-    ;; Keep the bytes up to the one that ends it, and push their groups of seven bits together.
-    (local.set $stop (i64.ctz (local.get $stop)))
-    (local.set $w (i64.and (local.get $w) (i64.shr_u (i64.const 0x7f7f7f7f7f7f7f7f)
-      (i64.sub (i64.const 63) (local.get $stop)))))
-    (local.set $w (i64.or (i64.and (local.get $w) (i64.const 0x007f007f007f007f))
-      (i64.shr_u (i64.and (local.get $w) (i64.const 0x7f007f007f007f00)) (i64.const 1))))
-    (local.set $w (i64.or (i64.and (local.get $w) (i64.const 0x00003fff00003fff))
-      (i64.shr_u (i64.and (local.get $w) (i64.const 0x3fff00003fff0000)) (i64.const 2))))
-    (local.set $w (i64.or (i64.and (local.get $w) (i64.const 0x000000000fffffff))
-      (i64.shr_u (i64.and (local.get $w) (i64.const 0x0fffffff00000000)) (i64.const 4))))
-    (local.set $p (i32.add (local.get $p)
-      (i32.add (i32.const 1) (i32.wrap_i64 (i64.shr_u (local.get $stop) (i64.const 3)))))))
-  (else
-    (local.set $w (i64.const 0))
-    (loop $more
-      (local.set $byte (i64.load8_u (local.get $p)))
-      (local.set $p (i32.add (local.get $p) (i32.const 1)))
-      (local.set $w (i64.or (local.get $w)
-        (i64.shl (i64.and (local.get $byte) (i64.const 127)) (local.get $shift))))
-      (local.set $shift (i64.add (local.get $shift) (i64.const 7)))
-      (if (i64.ge_u (local.get $byte) (i64.const 128)) (then
-        (if (i64.gt_u (local.get $shift) (i64.const 63)) (then (call $fail (i32.const {_LONG}))))
-        (br $more))))))
-  ;; The sign is the lowest bit.
-  (i64.xor (i64.shr_u (local.get $w) (i64.const 1))
-    (i64.sub (i64.const 0) (i64.and (local.get $w) (i64.const 1))))
-  (local.get $p))
-
-;; Collect values one after the other, with their offsets. It copies eight bytes at a time, and so up to
-;; seven too many: the next value overwrites them, and the caller leaves room after the last one.
-(func $gather
-  (param $starts i32) (param $lengths i32) (param $n i32) (param $offsets i32) (param $to i32)
-  (local $from i32) (local $end i32) (local $begin i32)
-  (local.set $begin (local.get $to))
-  (i32.store (local.get $offsets) (i32.const 0))
-  (block $done (loop $next
-    (br_if $done (i32.eqz (local.get $n)))
-    (local.set $from (i32.load (local.get $starts)))
-    (local.set $end (i32.add (local.get $to) (i32.load (local.get $lengths))))
-    (block $copied (loop $copy
-      (br_if $copied (i32.ge_u (local.get $to) (local.get $end)))
-      (i64.store (local.get $to) (i64.load (local.get $from)))
-      (local.set $to (i32.add (local.get $to) (i32.const 8)))
-      (local.set $from (i32.add (local.get $from) (i32.const 8)))
-      (br $copy)))
-    (local.set $to (local.get $end))
-    (local.set $starts (i32.add (local.get $starts) (i32.const 4)))
-    (local.set $lengths (i32.add (local.get $lengths) (i32.const 4)))
-    (local.set $offsets (i32.add (local.get $offsets) (i32.const 4)))
-    (i32.store (local.get $offsets) (i32.sub (local.get $end) (local.get $begin)))
-    (local.set $n (i32.sub (local.get $n) (i32.const 1)))
-    (br $next))))
-
-;; The same for several columns: their number, and where the five words for each of them are.
-(func (export "gather")
-  (local $columns i32) (local $at i32)
-  (local.set $columns {argument(0)})
-  (local.set $at {argument(1)})
-  (block $done (loop $next
-    (br_if $done (i32.eqz (local.get $columns)))
-    (call $gather (i32.load (local.get $at)) (i32.load offset=4 (local.get $at))
-      (i32.load offset=8 (local.get $at)) (i32.load offset=12 (local.get $at)) (i32.load offset=16 (local.get $at)))
-    (local.set $at (i32.add (local.get $at) (i32.const {WORD * GATHER_WORDS})))
-    (local.set $columns (i32.sub (local.get $columns) (i32.const 1)))
-    (br $next))))
-"""
 
 _P: Final = "(local.get $p)"
 _V: Final = "(local.get $v)"
 _LEFT: Final = "(i64.extend_i32_u (i32.sub (local.get $e) (local.get $p)))"
 _NEXT: Final = "(local.set $i (i32.add (local.get $i) (i32.const 1)))"
-_IN_BOUNDS: Final = f"(if (i32.gt_u {_P} (local.get $e)) (then (call $fail (i32.const {_CUT}))))"
+_IN_BOUNDS: Final = f"(if (i32.gt_u {_P} (local.get $e)) (then (call $fail (i32.const {CUT}))))"
 
 _READ_LONG: Final = f"""(local.set $v (i64.load8_u {_P}))
 (if (i64.lt_u {_V} (i64.const 128))
@@ -229,7 +130,7 @@ _SKIP_LONG: Final = f"""(loop $skip
 (local.set $p (i32.add {_P} (i32.const 1)))
 (br_if $skip (i32.ge_u (local.get $c) (i32.const 128))))"""
 
-_SKIP_BYTES: Final = f"""(if (i64.gt_u {_V} {_LEFT}) (then (call $fail (i32.const {_CUT}))))
+_SKIP_BYTES: Final = f"""(if (i64.gt_u {_V} {_LEFT}) (then (call $fail (i32.const {CUT}))))
 (local.set $p (i32.add {_P} (i32.wrap_i64 {_V})))"""
 """Go on by $v bytes; a negative length is a huge one."""
 
@@ -254,7 +155,7 @@ class _Module:
         row = function.inside(selection.record, selection.inside, layouts, nullable=False)
         if selection.null_at is not None:
             is_null = f"(i64.ne {_V} (i64.const {1 - selection.null_at}))"
-            row = f"{_READ_LONG}\n{_fail_if(is_null, _NULL_ROW)}\n{row}"
+            row = f"{_READ_LONG}\n{_fail_if(is_null, NULL_ROW)}\n{row}"
         self.functions.append(f"""
 (func (export "rows")
   (local $table i32) (local $blocks i32) (local $p i32) (local $e i32) (local $n i32) (local $i i32)
@@ -274,7 +175,7 @@ class _Module:
       {_NEXT}
       (local.set $n (i32.sub (local.get $n) (i32.const 1)))
       (br $row)))
-    {_fail_if(f"(i32.ne {_P} (local.get $e))", _REST)}
+    {_fail_if(f"(i32.ne {_P} (local.get $e))", REST)}
     (local.set $table (i32.add (local.get $table) (i32.const 8)))
     (global.set $block (i32.add (global.get $block) (i32.const 1)))
     (br $next))))""")
@@ -296,7 +197,8 @@ class _Module:
         self.functions.append(
             f"""
 (func (export "{name}")
-  (local $starts i32) (local $counts i32) (local $n i32) (local $e i32) (local $p i32) (local $i i32) {{locals}}
+  (local $starts i32) (local $counts i32) (local $n i32) (local $e i32) (local $p i32) (local $i i32)
+  {{locals}}
   (local.set $starts {argument(0)})
   (local.set $counts {argument(1)})
   (local.set $n {argument(2)})
@@ -400,10 +302,10 @@ class _Function:
         return f"""{_READ_LONG}
 (if (i64.eq {_V} (i64.const {1 - null_at})) (then
 {code})
-  (else {_fail_if(f"(i64.ne {_V} (i64.const {null_at}))", _BRANCH)}))"""
+  (else {_fail_if(f"(i64.ne {_V} (i64.const {null_at}))", BRANCH)}))"""
 
     def only_branch(self) -> str:
-        return f"{_READ_LONG}\n{_fail_if(f'(i64.ne {_V} (i64.const 0))', _BRANCH)}\n"
+        return f"{_READ_LONG}\n{_fail_if(f'(i64.ne {_V} (i64.const 0))', BRANCH)}\n"
 
     # Storing
 
@@ -452,22 +354,22 @@ class _Function:
                 return mark
             case "int":
                 narrow = f"(i64.ne {_V} (i64.extend32_s {_V}))"
-                return f"{mark}{_READ_LONG}\n{_fail_if(narrow, _RANGE)}\n(i64.store32 {to} {_V})"
+                return f"{mark}{_READ_LONG}\n{_fail_if(narrow, RANGE)}\n(i64.store32 {to} {_V})"
             case "enum":
                 beyond = f"(i64.ge_u {_V} (i64.const {len(node.symbols)}))"
-                return f"{mark}{_READ_LONG}\n{_fail_if(beyond, _RANGE)}\n(i64.store32 {to} {_V})"
+                return f"{mark}{_READ_LONG}\n{_fail_if(beyond, RANGE)}\n(i64.store32 {to} {_V})"
             case "long":
                 return f"{mark}{_READ_LONG}\n(i64.store {to} {_V})"
             case "boolean":
                 neither = f"(i32.gt_u (i32.load8_u {_P}) (i32.const 1))"
                 store = f"(i32.store8 {to} (i32.load8_u {_P}))"
-                return f"{mark}{_fail_if(neither, _BOOLEAN)}\n{store}\n{_advance(1)}"
+                return f"{mark}{_fail_if(neither, BOOLEAN)}\n{store}\n{_advance(1)}"
             case "float":
                 return f"{mark}(i32.store {to} (i32.load {_P}))\n{_advance(4)}"
             case "double":
                 return f"{mark}(i64.store {to} (i64.load {_P}))\n{_advance(8)}"
             case "fixed":
-                enough = _fail_if(f"(i64.gt_u (i64.const {node.size}) {_LEFT})", _CUT)
+                enough = _fail_if(f"(i64.gt_u (i64.const {node.size}) {_LEFT})", CUT)
                 copy = f"(memory.copy {to} {_P} (i32.const {node.size}))"
                 return f"{mark}{enough}\n{copy}\n{_advance(node.size)}"
             case "bytes" | "string":
@@ -483,7 +385,7 @@ class _Function:
         total = self.local()
         empty = _takes_nothing(node)
         skip = "" if empty else "".join(self.skip(part) for part in _item_types(node))
-        too_many = _fail_if(f"(i64.gt_u (local.get {total}) (i64.const {self.most(empty=empty)}))", _COUNT)
+        too_many = _fail_if(f"(i64.gt_u (local.get {total}) (i64.const {self.most(empty=empty)}))", COUNT)
 
         def add(count: str) -> str:
             return f"(local.set {total} (i64.add (local.get {total}) (local.get {count})))\n{too_many}"
@@ -558,7 +460,7 @@ class _Function:
 
     def skip_choice(self, branches: Iterable[Node]) -> str:
         which = self.local()
-        code = f"(call $fail (i32.const {_BRANCH}))"
+        code = f"(call $fail (i32.const {BRANCH}))"
         for number, branch in reversed(list(enumerate(branches))):
             found = f"(i64.eq (local.get {which}) (i64.const {number}))"
             code = f"(if {found} (then {self.skip(branch)}) (else {code}))"
@@ -594,7 +496,7 @@ class _Function:
 (if (i64.lt_s (local.get {left}) (i64.const 0)) (then
   (local.set {left} (i64.sub (i64.const 0) (local.get {left})))
   {_SKIP_LONG}))
-{_fail_if(f"(i64.gt_u (local.get {left}) {most})", _COUNT)}
+{_fail_if(f"(i64.gt_u (local.get {left}) {most})", COUNT)}
 {each_block(left)}
 {items}
 {_IN_BOUNDS}

@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-WORKERS: Final = 8
-"""Batches in work at a time. Decoding lets go of the interpreter, and fetching waits for the store."""
+WORKERS: Final = 2
+"""Batches that are decoded at a time, unless whoever reads knows how many cores there are."""
 
 _BATCH_FILES: Final = 2_000
 _BATCH_MANIFESTS: Final = 64
 _STACK_FILES: Final = 200_000
+_WINDOW_BYTES: Final = 64 << 20
+"""So much is fetched before it is decoded."""
 
 _FACTS: Final = "facts"
 
@@ -109,8 +111,7 @@ def scan(
         if len(stack) == 1 or _recall(_key(stack), ids, reading.cache) is None
         for batch in stack
     ]
-    tables = in_parallel(lambda each: _read_batch(each[0], table, reading, each[1]), missing, reading.workers)
-    known = {batch.key: found for (batch, _), found in zip(missing, tables, strict=True)}
+    known = _read_batches(missing, table, reading)
     return [_stack(stack, known, ids, reading.cache) for stack, ids in stacks]
 
 
@@ -208,21 +209,67 @@ def _recall(key: str, ids: Sequence[int], cache: ManifestCache) -> pa.Table | No
     return None if any(part is None for part in parts) else _beside(parts)
 
 
-def _read_batch(batch: Batch, table: TableMetadata, reading: Reading, ids: Sequence[int]) -> pa.Table:
-    """The live entries of a batch: the facts of files, and the statistics of some fields."""
-    cache = reading.cache
+class _Part(NamedTuple):
+    """What is kept of a batch, and what has to be read."""
+
+    batch: Batch
+    kept: list[pa.Table]
+    columns: tuple[str, ...]
+    field_ids: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.columns and not self.field_ids
+
+
+def _read_batches(
+    wanted: Sequence[tuple[Batch, Sequence[int]]], table: TableMetadata, reading: Reading
+) -> dict[str, pa.Table]:
+    """The live entries of batches by their keys: the facts of files, and the statistics of some fields."""
+    parts = [_recall_batch(batch, ids, reading.cache) for batch, ids in wanted]
+    known = {part.batch.key: _beside(part.kept) for part in parts if part.is_whole}
+    for window in _windows([part for part in parts if not part.is_whole]):
+        # All of a window is fetched at once, as stores answer many questions as fast as one.
+        paths = [each.manifest_path for part in window for each in part.batch.manifests]
+        contents = iter(reading.read_many(paths))
+        work = [(part, [next(contents) for _ in part.batch.manifests]) for part in window]
+        tables = in_parallel(lambda each: _complete(*each, table, reading.cache), work, reading.workers)
+        known |= {part.batch.key: found for part, found in zip(window, tables, strict=True)}
+    return known
+
+
+def _recall_batch(batch: Batch, ids: Sequence[int], cache: ManifestCache) -> _Part:
     kept = {part: cache.recall((batch.key, part)) for part in (_FACTS, *map(str, ids))}
-    missing = [part for part, found in kept.items() if found is None]
-    if missing:
-        content = batch.manifests[0].content
-        facts = DATA_FACTS if content == DATA_MANIFEST else DELETE_FACTS
-        new_ids = [field_id for field_id in ids if str(field_id) in missing]
-        entries = _read(batch, table, reading, facts if _FACTS in missing else (), new_ids)
-        for part, names in _parts(entries, new_ids):
-            if part in missing:
-                kept[part] = entries.select(names)
-                cache.keep((batch.key, part), entries.select(names))
-    return _beside([found for found in kept.values() if found is not None])
+    facts = DATA_FACTS if batch.manifests[0].content == DATA_MANIFEST else DELETE_FACTS
+    return _Part(
+        batch,
+        [found for found in kept.values() if found is not None],
+        facts if kept[_FACTS] is None else (),
+        tuple(field_id for field_id in ids if kept[str(field_id)] is None),
+    )
+
+
+def _windows(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
+    waiting: list[_Part] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += sum(each.manifest_length or 0 for each in part.batch.manifests)
+        if size >= _WINDOW_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _complete(part: _Part, contents: Sequence[bytes], table: TableMetadata, cache: ManifestCache) -> pa.Table:
+    entries = _decode(part, contents, table)
+    kept = list(part.kept)
+    for name, columns in _parts(entries, part.field_ids):
+        if name != _FACTS or part.columns:
+            kept.append(entries.select(columns))
+            cache.keep((part.batch.key, name), kept[-1])
+    return _beside(kept)
 
 
 def _parts(entries: pa.Table, ids: Sequence[int]) -> Iterator[tuple[str, list[str]]]:
@@ -238,16 +285,12 @@ def _beside(parts: Sequence[pa.Table]) -> pa.Table:
     return pa.table({name: each[name] for each in parts for name in each.column_names})
 
 
-def _read(
-    batch: Batch, table: TableMetadata, reading: Reading, columns: Sequence[str], field_ids: Sequence[int]
-) -> pa.Table:
-    encrypted = next((each for each in batch.manifests if each.key_metadata is not None), None)
-    if encrypted is not None:
-        raise NotSupported("the manifest is encrypted", source=encrypted.manifest_path)
-    contents = reading.read_many([each.manifest_path for each in batch.manifests])
+def _decode(part: _Part, contents: Sequence[bytes], table: TableMetadata) -> pa.Table:
     tables = []
-    for data, listed in zip(contents, batch.manifests, strict=True):
-        found = read_manifest(data, listed, table, columns=columns, statistics_of=field_ids)
+    for data, listed in zip(contents, part.batch.manifests, strict=True):
+        if listed.key_metadata is not None:
+            raise NotSupported("the manifest is encrypted", source=listed.manifest_path)
+        found = read_manifest(data, listed, table, columns=part.columns, statistics_of=part.field_ids)
         spec = pa.repeat(pa.scalar(found.spec_id, pa.int32()), found.entries.num_rows)
         tables.append(found.entries.append_column("spec_id", spec))
     entries = concat(tables)
