@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakeplane.avro.read import Pick, read_avro
 from lakeplane.avro.write import write_avro
-from lakeplane.errors import InvalidMetadata
+from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.iceberg.manifest_schema import (
     DATA_MANIFEST,
     DELETE_MANIFEST,
@@ -27,6 +27,16 @@ from lakeplane.iceberg.manifest_schema import (
 )
 
 NO_MANIFESTS: Final = LIST_COLUMNS.empty_table()
+
+_COUNTS: Final = tuple(name for name in LIST_COLUMNS.names if name.endswith("_count"))
+_NEVER_NEGATIVE: Final = (
+    "manifest_length",
+    "sequence_number",
+    "min_sequence_number",
+    *_COUNTS,
+    "first_row_id",
+)
+_HIGHEST_ROW_ID: Final = 2**63 - 1
 
 
 class FieldSummary(msgspec.Struct, frozen=True):
@@ -106,8 +116,10 @@ def _check(table: pa.Table, source: str) -> None:
     kinds = pc.unique(table["content"]).to_pylist()
     if not {DATA_MANIFEST, DELETE_MANIFEST}.issuperset(kinds):
         raise InvalidMetadata(f"a content is none of 0 and 1: {kinds}", source=source, field="content")
-    if table.num_rows and pc.min(table["manifest_length"]).as_py() < 0:
-        raise InvalidMetadata("a length is negative", source=source, field="manifest_length")
+    for name in _NEVER_NEGATIVE:
+        least = pc.min(table[name]).as_py()
+        if least is not None and least < 0:
+            raise InvalidMetadata(f"it is negative: {least}", source=source, field=name)
     paths = table["manifest_path"]
     if pc.count_distinct(paths).as_py() != table.num_rows:
         raise InvalidMetadata("a manifest is listed twice", source=source, field="manifest_path")
@@ -131,8 +143,16 @@ def publish_list(table: pa.Table, sequence_number: int, first_row_id: int | None
     given = table["first_row_id"].combine_chunks()
     data = pc.equal(table["content"], DATA_MANIFEST).combine_chunks()
     open_ = pc.and_(data, pc.is_null(given))
-    rows = pc.add(*(pc.fill_null(table[name], 0) for name in ("added_rows_count", "existing_rows_count")))
+    counts = [table[name] for name in ("added_rows_count", "existing_rows_count")]
+    unknown = table.filter(pc.and_(open_, pc.or_(*map(pc.is_null, counts))))
+    if unknown.num_rows:
+        hint = "Read the manifest, and complete its counts"
+        path = unknown["manifest_path"][0].as_py()
+        raise InvalidInput("nobody knows how many row ids it takes", source=path, hint=hint)
+    rows = pc.add(*(pc.fill_null(column, 0) for column in counts))
     taken = np.where(open_.to_numpy(zero_copy_only=False), rows.to_numpy(), 0)
+    if first_row_id + float(taken.sum(dtype=np.float64)) > _HIGHEST_ROW_ID:
+        raise InvalidInput("there are more rows than ids", field="first_row_id")
     starts = pa.array(first_row_id + np.cumsum(taken) - taken, pa.int64())
     return _set(table, "first_row_id", pc.if_else(open_, starts, given)), int(taken.sum())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.avro_schema import avro_name
 from lakeplane.iceberg.manifest_list import FieldSummary, ManifestFile
 from lakeplane.iceberg.manifest_schema import (
+    ADDED,
     DATA_MANIFEST,
     DELETED,
     ENTRY_COLUMNS,
@@ -37,6 +39,7 @@ _V1_BLOCK_SIZE: Final = 64 * 1024 * 1024
 
 _SAMPLE: Final = 4096
 """So many entries tell how large a manifest of all of them would be."""
+_SAMPLES: Final = 8
 
 
 class Writing(NamedTuple):
@@ -82,16 +85,26 @@ def write_manifest(entries: pa.Table, spec_id: int, content: int, path: str, wri
 def parts_of(
     entries: pa.Table, spec_id: int, content: int, writing: Writing, target_bytes: int
 ) -> Iterator[pa.Table]:
-    """Part entries so that each part makes a manifest of about the target size."""
+    """Part entries so that each part makes a manifest of about the target size, or a smaller one."""
     rows = entries.num_rows
-    if rows <= _SAMPLE:
+    if entries.nbytes <= target_bytes:  # in files, they only become smaller
         yield entries
         return
-    size = len(_encode(entries.slice(0, _SAMPLE), spec_id, content, writing))
-    parts = max(1, math.ceil(size * rows / _SAMPLE / max(target_bytes, 1)))
-    length = math.ceil(rows / parts)
-    for start in range(0, rows, length):
-        yield entries.slice(start, length)
+    sample = _sample(entries)
+    size = len(_encode(sample, spec_id, content, writing)) * rows / max(sample.num_rows, 1)
+    parts = min(rows, math.ceil(size / max(target_bytes, 1)))
+    edges = [rows * part // parts for part in range(parts + 1)]
+    for start, end in itertools.pairwise(edges):
+        yield entries.slice(start, end - start)
+
+
+def _sample(entries: pa.Table) -> pa.Table:
+    """Some entries from everywhere, neighbours with neighbours, as they pack better than strangers."""
+    rows, length = entries.num_rows, _SAMPLE // _SAMPLES
+    if rows <= _SAMPLE:
+        return entries
+    starts = [(rows - length) * place // (_SAMPLES - 1) for place in range(_SAMPLES)]
+    return pa.concat_tables([entries.slice(start, length) for start in starts])
 
 
 def _encode(entries: pa.Table, spec_id: int, content: int, writing: Writing) -> bytes:
@@ -112,9 +125,24 @@ def _encode(entries: pa.Table, spec_id: int, content: int, writing: Writing) -> 
     }
     if table.format_version > 1:
         metadata["content"] = MANIFEST_CONTENTS[content]
+    if table.format_version > 1:
+        _check_numbers(entries, writing)
     rows = _rows(entries, table.format_version, partition, writing.snapshot_id)
     avro = entry_avro(table.format_version, partition)
     return write_avro(rows, avro, metadata=metadata, codec=writing.codec, level=writing.level)
+
+
+def _check_numbers(entries: pa.Table, writing: Writing) -> None:
+    """Only what the change itself adds gets its sequence number from the commit."""
+    heirs = pc.equal(entries["status"], ADDED)
+    if "snapshot_id" in entries.column_names:
+        ours = pc.equal(entries["snapshot_id"], writing.snapshot_id)
+        heirs = pc.and_(heirs, pc.fill_null(ours, True))  # noqa: FBT003
+    if "sequence_number" in entries.column_names:
+        heirs = pc.or_(heirs, pc.is_valid(entries["sequence_number"]))
+    if not pc.all(heirs, min_count=0).as_py():
+        problem = "an entry that is not new has no sequence number, and would be taken for new"
+        raise InvalidInput(problem, source=writing.table.location, field="sequence_number")
 
 
 def _schema_of(spec: PartitionSpec, table: TableMetadata) -> Schema:
