@@ -23,6 +23,8 @@ from lakeplane.model.schema import Schema
 from lakeplane.receipt import Commit, receipt
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakeplane.iceberg.explain import Explanation
     from lakeplane.iceberg.manifest_cache import ManifestCache
     from lakeplane.iceberg.manifest_scan import Reading
@@ -99,6 +101,15 @@ class Table:
         from lakeplane.iceberg.plan import plan  # noqa: PLC0415
 
         return explain(plan(self.metadata, self._reading(), where, at, zone=zone), self.name)
+
+    def inspect(self, name: str, at: At = None) -> pa.Table:
+        """One of Iceberg's metadata tables: ``snapshots``, ``files``, ``partitions``, and so on.
+
+        Those of one snapshot can be of another state: ``at`` is a snapshot id, a branch, a tag or a time.
+        """
+        from lakeplane.iceberg.inspect import inspect  # noqa: PLC0415 - metadata tables bring pyarrow
+
+        return inspect(self.metadata, self._reading(), name, at, metadata_location=self.metadata_location)
 
     def _reading(self) -> Reading:
         """How the files of the table's metadata are read, and where they are kept."""

@@ -1,0 +1,46 @@
+"""Fetching what many things need, a window at a time: much at once for a store, and not too much for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from lakeplane.iceberg.manifest_scan import Reading
+from lakeplane.model.parallel import in_parallel
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WINDOW_BYTES: Final = 64 << 20
+UNKNOWN_BYTES: Final = 1 << 20
+"""What a file is taken to have whose size nobody tells."""
+
+
+def fetch_all(
+    things: Sequence[T],
+    paths_of: Callable[[T], Sequence[str]],
+    size_of: Callable[[T], int],
+    do: Callable[[T, list[bytes]], R],
+    reading: Reading,
+) -> list[R]:
+    """Do something with each thing and the bytes of its files; ``reading`` tells with how many at a time."""
+    results: list[R] = []
+    for window in _windows(things, size_of):
+        paths = [paths_of(each) for each in window]
+        contents = iter(reading.read_many([path for each in paths for path in each]))
+        work = [(each, [next(contents) for _ in own]) for each, own in zip(window, paths, strict=True)]
+        results += in_parallel(lambda each: do(*each), work, reading.workers)
+    return results
+
+
+def _windows(things: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    waiting: list[T] = []
+    size = 0
+    for each in things:
+        waiting.append(each)
+        size += size_of(each)
+        if size >= WINDOW_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
