@@ -101,7 +101,12 @@ def inline_list(paths: Sequence[str]) -> pa.Table:
 def parse_manifest_list(data: bytes, source: str) -> pa.Table:
     """Read a manifest list of any version; ``source`` names the file in errors."""
     picks = [Pick(each.name, (LIST_FIELD_IDS[each.name],), type=each.type) for each in LIST_COLUMNS]
-    table = read_avro(data, picks, source=source).table.cast(LIST_COLUMNS)
+    table = read_avro(data, picks, source=source).table
+    try:
+        table = table.cast(LIST_COLUMNS)
+    except pa.ArrowInvalid:
+        problem = "a summary leaves out what it must tell"
+        raise InvalidMetadata(problem, source=source, field="partitions") from None
     for name in ("content", "sequence_number", "min_sequence_number"):
         # Lists of v1 have none of these: their manifests are older than all sequence numbers.
         table = _set(table, name, pc.fill_null(table[name], pa.scalar(0, LIST_COLUMNS.field(name).type)))
