@@ -21,6 +21,7 @@ from lakeplane.catalog.names import Name, parse_name
 from lakeplane.catalog.pointer_catalog import PointerCatalog
 from lakeplane.catalog.pointers import Pointers
 from lakeplane.catalog.sql import SqlPointers
+from lakeplane.catalog.turns import Turns
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.refs import Proposal
@@ -165,7 +166,9 @@ def without_waiting(clock: ManualClock) -> Iterator[ManualClock]:
     """Let the pauses of the commit loop pass on a clock of our own."""
     defaults = cast("dict[str, Any]", commit_loop.publish.__kwdefaults__)
     real = defaults["rhythm"]
-    defaults["rhythm"] = Rhythm(lambda: clock.now_ms() / 1000, clock.sleep, lambda: 0.5)
+    # Who works in the middle of another's work, in the same thread, must not wait for his turn.
+    turns = Turns(patience=0)
+    defaults["rhythm"] = Rhythm(lambda: clock.now_ms() / 1000, clock.sleep, lambda: 0.5, turns)
     try:
         yield clock
     finally:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lakeplane.errors import InvalidChange, InvalidInput, InvalidMetadata
+from lakeplane.errors import InvalidChange, InvalidInput, InvalidMetadata, RequirementFailed
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import FORMAT_VERSIONS, ROW_LINEAGE_VERSION, TableMetadata, check_invariants
 from lakeplane.iceberg.properties import number
@@ -42,6 +42,8 @@ from lakeplane.model.transforms import Transform, UnknownTransform, Void
 DEFAULT_FORMAT_VERSION: Final = 2
 DEFAULT_PREVIOUS_VERSIONS: Final = 100
 _CLOCK_SKEW_MS: Final = 60_000
+
+_ANEW: Final = "Somebody else changed the table: reload and try again"
 
 
 class _Draft:
@@ -338,9 +340,10 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
         snapshot = without_v3_fields(snapshot)
     if version == 1:
         snapshot = msgspec.structs.replace(snapshot, sequence_number=0)
-    elif snapshot.sequence_number <= last and snapshot.parent_snapshot_id is not None:
+    elif snapshot.sequence_number <= last:
+        # A writer on another branch was faster; his branch's requirement does not tell that.
         problem = f"sequence number {snapshot.sequence_number} is not above {last}"
-        raise InvalidChange(problem, field=place)
+        raise RequirementFailed(problem, field=place, hint=_ANEW)
     if version > 1 and snapshot.manifest_list is None:
         raise InvalidChange("manifest-list is missing", field=place)
     if version > 1 and "operation" not in (snapshot.summary or {}):
@@ -359,7 +362,7 @@ def _assign_rows(draft: _Draft, snapshot: Snapshot, place: str) -> None:
         raise InvalidChange("added-rows cannot be negative", field=place)
     if snapshot.first_row_id < draft.table.next_row_id:
         problem = f"first-row-id {snapshot.first_row_id} is behind the table's {draft.table.next_row_id}"
-        raise InvalidChange(problem, field=place)
+        raise RequirementFailed(problem, field=place, hint=_ANEW)
     # From the snapshot's own first id: a gap before it must not be handed out again.
     draft.set(next_row_id=snapshot.first_row_id + snapshot.added_rows)
 
