@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -89,6 +90,10 @@ def _decoder(schema: bytes, picks: tuple[Pick, ...] | None, limits: Limits, engi
     from lakeplane.avro import wasm  # noqa: PLC0415  # there may be none
 
     return wasm.Decoder(selection, limits)
+
+
+# What wasmtime holds must go while its modules are still there.
+atexit.register(_decoder.cache_clear)
 
 
 def _table(selection: Selection, count: int, arrays: Sequence[Any]) -> pa.Table:

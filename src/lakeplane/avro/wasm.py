@@ -7,6 +7,7 @@ in its slots has the layout of Arrow already, and is copied out as it is.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -53,6 +54,9 @@ def _engine() -> wasmtime.Engine:
     # The threads that would compile in parallel do not survive a fork.
     config.parallel_compilation = False
     return wasmtime.Engine(config)
+
+
+atexit.register(_engine.cache_clear)
 
 
 class Decoder:
