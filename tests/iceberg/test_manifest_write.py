@@ -326,8 +326,8 @@ def test_v1_has_no_deletes() -> None:
 
 def unnumbered(status: int, snapshot_id: int | None) -> Iterator[Any]:
     of = plain_table()
-    numbers = {"status": [status], "snapshot_id": [snapshot_id]}
-    yield write_manifest(data_rows(of, 1, **numbers), 0, DATA_MANIFEST, "m", writing(of))
+    rows = data_rows(of, 1, status=[status], snapshot_id=[snapshot_id])
+    yield write_manifest(rows, 0, DATA_MANIFEST, "m", writing(of))
 
 
 @pytest.mark.parametrize(("status", "snapshot_id"), [(EXISTING, EARLIER), (DELETED, SNAPSHOT), (1, EARLIER)])

@@ -193,7 +193,9 @@ def test_a_v1_snapshot_names_its_manifests_itself() -> None:
 
 
 def test_counts_that_a_v1_list_does_not_tell_are_null() -> None:
-    unknown = {name: None for name in msgspec.structs.asdict(listed()) if name.endswith("_count")}
+    unknown: dict[str, Any] = {
+        name: None for name in msgspec.structs.asdict(listed()) if name.endswith("_count")
+    }
     plain = list_table([listed(sequence_number=0, min_sequence_number=0, **unknown)])
     data = serialize_manifest_list(
         plain, format_version=1, snapshot_id=1, parent_snapshot_id=None, sequence_number=0
