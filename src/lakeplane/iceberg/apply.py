@@ -340,7 +340,7 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
         snapshot = without_v3_fields(snapshot)
     if version == 1:
         snapshot = msgspec.structs.replace(snapshot, sequence_number=0)
-    elif snapshot.sequence_number <= last:
+    elif snapshot.sequence_number <= last and not _is_first_of_its_number(draft.table, snapshot):
         # A writer on another branch was faster; his branch's requirement does not tell that.
         problem = f"sequence number {snapshot.sequence_number} is not above {last}"
         raise RequirementFailed(problem, field=place, hint=_ANEW)
@@ -353,6 +353,13 @@ def _add_snapshot(draft: _Draft, snapshot: Snapshot) -> None:
     draft.set(last_sequence_number=max(last, snapshot.sequence_number))
     draft.set(snapshots=(*draft.table.snapshots, snapshot))
     draft.added_snapshots.add(snapshot.snapshot_id)
+
+
+def _is_first_of_its_number(table: TableMetadata, snapshot: Snapshot) -> bool:
+    """Whether a snapshot may have an old number: one without a parent, if nobody else has it."""
+    number = snapshot.sequence_number
+    taken = number and any(each.sequence_number == number for each in table.snapshots)
+    return snapshot.parent_snapshot_id is None and not taken
 
 
 def _assign_rows(draft: _Draft, snapshot: Snapshot, place: str) -> None:

@@ -34,8 +34,10 @@ def manifests_may_match(listed: pa.Table, predicate: Predicate, table: TableMeta
     """
     keep = np.ones(listed.num_rows, np.bool_)
     spec_ids = plain(listed["partition_spec_id"])
+    specs = {spec.spec_id for spec in table.partition_specs}
     for spec_id in pc.unique(spec_ids).to_pylist():
-        if spec_id is None:  # named by a v1 snapshot itself: nothing is known of it
+        # Nothing is known of what a v1 snapshot names itself; without its spec, reading a manifest will fail.
+        if spec_id not in specs:
             continue
         inclusive = project(predicate, table.spec_by_id(spec_id), strict=False)
         if inclusive == TRUE:
@@ -107,6 +109,19 @@ def statistics(files: pa.Table, schema: Schema) -> StatsOf:
         values, nulls, nans = (
             plain(files[f"{which}_counts.{field_id}"]) for which in ("value", "null_value", "nan_value")
         )
+        if _is_in_optional(field_id, schema):
+            # ORC does not count the rows in which the struct itself is null.
+            orc = pc.equal(pc.utf8_upper(plain(files["file_format"])), "ORC")
+            nulls = pc.if_else(orc, pa.scalar(None, nulls.type), nulls)
         return ColumnStats(lower, upper, values, nulls, nans)
 
     return stats_of
+
+
+def _is_in_optional(field_id: int, schema: Schema) -> bool:
+    parent = schema.parent_of(field_id)
+    while parent is not None:
+        if not parent.required:
+            return True
+        parent = schema.parent_of(parent.id)
+    return False
