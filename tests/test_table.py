@@ -247,3 +247,18 @@ def test_old_metadata_files_go_when_the_table_wants_it(lake: lp.Lake, table: lp.
     assert there == {table.metadata_location, *log}
     assert len(log) == 3
     assert lake.table("shop.orders").properties["turn"] == "7"
+
+
+def test_a_table_of_the_same_name_is_not_changed_through_one_that_was_dropped(lake: lp.Lake) -> None:
+    """Who held a table went on, unaware, in another one that somebody had made in its place."""
+    held = lake.create_table("shop.orders", "id BIGINT")
+    lake.drop_table("shop.orders")
+    with pytest.raises(lp.NotFound):
+        held.create_tag("mine")
+    lake.create_table("shop.orders", "id BIGINT")
+    with pytest.raises(lp.CommitConflict, match="its name belongs to another one"), held.evolve() as change:
+        change.drop_column("id")
+    assert lake.table("shop.orders").properties == {}
+    with held.refresh().evolve() as change:
+        change.set_properties(meant="yes")
+    assert lake.table("shop.orders").properties["meant"] == "yes"

@@ -24,8 +24,9 @@ from lakeplane.catalog.names import parse_name
 from lakeplane.errors import LakeplaneError, OutcomeUnknown
 from lakeplane.lake import Lake
 from lakeplane.table import Table
-from lakeplane.testing.faults import Fault, FaultStore, Operation
+from lakeplane.testing.faults import FaultStore
 from tests.commits.worlds import (
+    InTheMiddle,
     World,
     append,
     filesystem_in_memory,
@@ -212,20 +213,6 @@ def _do(lake: Lake, handles: Handles, writer: int, step: Step, snapshot_id: int)
                     "set": lambda: change.set_properties({rest[0]: str(writer)}),
                     "unset": lambda: change.remove_properties(rest[0]),
                 }[what]()
-
-
-class InTheMiddle:
-    """A plan that fails nothing, and lets somebody else work before the N-th operation, or N-th ``put``."""
-
-    def __init__(self, kind: str, nth: int, work: Callable[[], None]) -> None:
-        self.kind, self.nth, self.work, self.seen = kind, nth, work, 0
-
-    def fault_for(self, operation: Operation) -> Fault | None:
-        self.seen += self.kind in ("any", operation.name)
-        if self.seen == self.nth:
-            self.nth = 0
-            self.work()
-        return None
 
 
 class Histories(RuleBasedStateMachine):

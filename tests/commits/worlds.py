@@ -35,7 +35,7 @@ from lakeplane.storage.local import LocalStore
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.storage.store import Store
 from lakeplane.testing.clock import ManualClock, SeededIds
-from lakeplane.testing.faults import FaultStore, Plan
+from lakeplane.testing.faults import Fault, FaultStore, Operation, Plan
 
 ORDERS, ITEMS, LOOSE = parse_name("shop.orders"), parse_name("shop.items"), parse_name("shop.loose")
 BASE, NEXT, HEAD, STAGED = 101, 102, 103, 104
@@ -173,6 +173,20 @@ def without_waiting(clock: ManualClock) -> Iterator[ManualClock]:
         yield clock
     finally:
         defaults["rhythm"] = real
+
+
+class InTheMiddle:
+    """A plan that fails nothing, and lets somebody else work before the N-th operation, or N-th ``put``."""
+
+    def __init__(self, kind: str, nth: int, work: Callable[[], None]) -> None:
+        self.kind, self.nth, self.work, self.seen = kind, nth, work, 0
+
+    def fault_for(self, operation: Operation) -> Fault | None:
+        self.seen += self.kind in ("any", operation.name)
+        if self.seen == self.nth:
+            self.nth = 0
+            self.work()
+        return None
 
 
 def populate(world: World) -> None:
