@@ -85,6 +85,14 @@ def manifest_files(table: pa.Table) -> tuple[ManifestFile, ...]:
     return msgspec.convert(table.to_pylist(), tuple[ManifestFile, ...])
 
 
+def each_once(listed: pa.Table) -> pa.Table:
+    """The manifests of several lists, each once: later snapshots carry those of earlier ones over."""
+    firsts = dict(
+        zip(reversed(listed["manifest_path"].to_pylist()), reversed(range(listed.num_rows)), strict=True)
+    )
+    return listed.take(pa.array(sorted(firsts.values()), pa.int64()))
+
+
 def inline_list(paths: Sequence[str]) -> pa.Table:
     """The list of a v1 snapshot that names its manifests itself; they tell the rest when they are read."""
     count = len(paths)

@@ -7,7 +7,7 @@ whose fields are those of the manifest's spec), and for the fields whose statist
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -100,8 +100,14 @@ def read_manifest(
         partition = table.partition_type(spec_id)
     except InvalidInput as error:
         raise InvalidMetadata(error.problem, source=source, field="partition_spec_id") from None
+    unknown = {field.field_id for field in table.spec_by_id(spec_id).fields if not field.is_known}
     wanted = dict.fromkeys((*columns, "content", "record_count", "first_row_id"))
-    picks = [*_entry_picks(), *_file_picks(wanted), *_partition_picks(partition), *_statistics(statistics_of)]
+    picks = [
+        *_entry_picks(),
+        *_file_picks(wanted),
+        *_partition_picks(partition, unknown),
+        *_statistics(statistics_of),
+    ]
     file = read_avro(data, picks, source=source)
     _check_content(file.metadata, listed)
     entries = _nest_partition(file.table, partition)
@@ -124,13 +130,13 @@ def _file_picks(names: Iterable[str]) -> list[Pick]:
     return [Pick(name, (DATA_FILE_ID, FIELD_IDS[name]), type=FILE_COLUMNS.field(name).type) for name in names]
 
 
-def _partition_picks(partition: Struct) -> list[Pick]:
-    # A source column that no schema knows any more leaves the type to the file.
+def _partition_picks(partition: Struct, unknown: Container[int]) -> list[Pick]:
+    # A source column that no schema knows any more leaves the type to the file; so does an unknown transform.
     return [
         Pick(
             f"partition.{field.id}",
             (DATA_FILE_ID, PARTITION_ID, field.id),
-            type=None if field.type is UNKNOWN else arrow_type(field),
+            type=None if field.type is UNKNOWN or field.id in unknown else arrow_type(field),
         )
         for field in partition.fields
     ]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.delete_index import PATH_ID, attach_deletes
-from lakeplane.iceberg.manifest_list import NO_MANIFESTS
+from lakeplane.iceberg.manifest_list import NO_MANIFESTS, each_once
 from lakeplane.iceberg.manifest_scan import Reading, concat, list_manifests, scan
 from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
 from lakeplane.iceberg.manifests import DATA_FACTS, DELETE_FACTS, no_entries
@@ -25,11 +25,14 @@ from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.pruning import manifests_may_match, partition_columns, prune
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At, state_at
+from lakeplane.model.expressions.bounds import Known, Recall
 from lakeplane.model.expressions.parse import parse_predicate
-from lakeplane.model.expressions.physical import Mask, to_mask
+from lakeplane.model.expressions.physical import Mask, plain, to_mask
 from lakeplane.model.expressions.residual import residuals
-from lakeplane.model.expressions.tree import TRUE, Predicate, references
+from lakeplane.model.expressions.tree import TRUE, Predicate, Term, references
+from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
+from lakeplane.model.transforms import Void
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +94,7 @@ def plan(
     snapshot, schema = state_at(table, at)
     predicate = _predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
     request = Request(table, snapshot, schema, predicate)
-    return _plan(request, list_manifests(snapshot, reading), reading, lambda files: files)
+    return _plan(request, list_manifests(snapshot, reading), reading)
 
 
 def plan_appends(
@@ -118,7 +121,7 @@ def plan_appends(
         return files.filter(is_new)
 
     lists = [_added_by(each, reading) for each in appends]
-    listed = pa.concat_tables(lists) if lists else NO_MANIFESTS
+    listed = each_once(pa.concat_tables(lists)) if lists else NO_MANIFESTS
     return _plan(Request(table, last, table.schema, predicate), listed, reading, new)
 
 
@@ -136,12 +139,15 @@ def _predicate(
 
 def _appends(table: TableMetadata, since: int | None, last: Snapshot | None) -> list[Snapshot]:
     found: list[Snapshot] = []
-    for snapshot in table.ancestors(last.snapshot_id) if last else ():
+    before = None if last is None else last.snapshot_id
+    for snapshot in () if last is None else table.ancestors(last.snapshot_id):
         if snapshot.snapshot_id == since:
-            return found
+            break
         if snapshot.operation == "append":
             found.append(snapshot)
-    if since is not None:
+        before = snapshot.parent_snapshot_id
+    # The snapshot itself may have expired, as long as nothing after it has.
+    if since is not None and since != before:
         hint = "It may have expired, or been rolled back"
         raise InvalidInput(f"snapshot {since} is no ancestor of the last one", field="since", hint=hint)
     return found
@@ -157,14 +163,23 @@ def _added_by(snapshot: Snapshot, reading: Reading) -> pa.Table:
 
 
 def _plan(
-    request: Request, listed: pa.Table, reading: Reading, select: Callable[[pa.Table], pa.Table]
+    request: Request,
+    listed: pa.Table,
+    reading: Reading,
+    select: Callable[[pa.Table], pa.Table] | None = None,
 ) -> ReadPlan:
     table, predicate = request.table, request.predicate
     live = ~_is_empty(listed)
     wanted = live & manifests_may_match(listed, predicate, table)
-    stacks = scan(listed, wanted, table, reading, _statistics_for(predicate))
+    stacks = [
+        each._replace(files=_without_void(each.files, table.spec_by_id(each.spec_id)))
+        for each in scan(listed, wanted, table, reading, _statistics_for(predicate))
+    ]
     data = [each for each in stacks if each.content == DATA_MANIFEST]
-    pruned = [_prune(select(each.files), each.spec_id, request) for each in data]
+    if select is None:
+        pruned = [_prune(each.files, each.spec_id, request, _recall(each, request, reading)) for each in data]
+    else:
+        pruned = [_prune(select(each.files), each.spec_id, request) for each in data]
     distinct = tuple(dict.fromkeys(residual for each in pruned for residual in each.residuals))
     files = _below([_numbered(each, distinct) for each in pruned], (*_INHERITED, *DATA_FACTS, "residual"))
     deletes = _below(
@@ -213,9 +228,24 @@ class _Pruned(NamedTuple):
     by_statistics: int
 
 
-def _prune(files: pa.Table, spec_id: int, request: Request) -> _Pruned:
+def _recall(stack: Stack, request: Request, reading: Reading) -> Recall:
+    """What the statistics of a stack tell, kept for other predicates."""
+
+    def recall(term: Term, make: Callable[[], Known]) -> Known:
+        # How bounds are read depends on the type that the column has by now.
+        key = (stack.key, str(term), str(term.type))
+        return reading.cache.value(key, make, _KNOWN_BYTES * stack.files.num_rows)
+
+    return recall
+
+
+_KNOWN_BYTES: Final = 48
+"""What is known of a column of a file takes about so much memory."""
+
+
+def _prune(files: pa.Table, spec_id: int, request: Request, recall: Recall | None = None) -> _Pruned:
     predicate, table = request.predicate, request.table
-    kept = prune(files, predicate, spec_id, table, request.schema)
+    kept = prune(files, predicate, spec_id, table, request.schema, recall)
     rows = kept.files.num_rows
     codes: npt.NDArray[np.int64] = np.zeros(rows, np.int64)
     distinct: Sequence[Predicate] = (predicate,)
@@ -233,6 +263,18 @@ def _numbered(pruned: _Pruned, distinct: Sequence[Predicate]) -> pa.Table:
 
 _PATH_BOUNDS: Final = tuple(f"{which}_bounds.{PATH_ID}" for which in ("lower", "upper"))
 _INHERITED: Final = ("snapshot_id", "sequence_number", "file_sequence_number", "spec_id", "partition")
+
+
+def _without_void(files: pa.Table, spec: PartitionSpec) -> pa.Table:
+    """Nulls of no type in void fields: v1 leaves their ids to fields of other types in older specs."""
+    void = {str(field.field_id) for field in spec.fields if isinstance(field.transform, Void)}
+    if not void:
+        return files
+    partition = plain(files["partition"])
+    names = [each.name for each in partition.type]
+    columns = [pa.nulls(len(partition)) if name in void else partition.field(name) for name in names]
+    place = files.schema.get_field_index("partition")
+    return files.set_column(place, "partition", pa.StructArray.from_arrays(columns, names=names))
 
 
 def _below(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:

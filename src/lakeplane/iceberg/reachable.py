@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeplane.iceberg.manifest_list import NO_MANIFESTS
+from lakeplane.iceberg.manifest_list import NO_MANIFESTS, each_once
 from lakeplane.iceberg.manifest_scan import Reading, list_manifests, scan
 from lakeplane.iceberg.metadata import TableMetadata
 
@@ -19,7 +19,7 @@ def reachable(table: TableMetadata, reading: Reading) -> Iterator[str]:
     The metadata file itself is not among them, but those before it, as far as its log tells.
     """
     lists = [list_manifests(each, reading) for each in table.snapshots]
-    listed = _once(pa.concat_tables(lists)) if lists else NO_MANIFESTS
+    listed = each_once(pa.concat_tables(lists)) if lists else NO_MANIFESTS
     for stack in scan(listed, np.ones(listed.num_rows, np.bool_), table, reading):
         yield from pc.unique(stack.files["file_path"]).to_pylist()
     yield from listed["manifest_path"].to_pylist()
@@ -27,11 +27,3 @@ def reachable(table: TableMetadata, reading: Reading) -> Iterator[str]:
     yield from (each.statistics_path for each in table.statistics)
     yield from (each.statistics_path for each in table.partition_statistics)
     yield from (each.metadata_file for each in table.metadata_log)
-
-
-def _once(listed: pa.Table) -> pa.Table:
-    """Each manifest once: later snapshots carry those of earlier ones over."""
-    firsts = dict(
-        zip(reversed(listed["manifest_path"].to_pylist()), reversed(range(listed.num_rows)), strict=True)
-    )
-    return listed.take(pa.array(sorted(firsts.values())))
