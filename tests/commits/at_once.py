@@ -22,31 +22,35 @@ Work: TypeAlias = Callable[[dict[str, Any], Callable[[], None]], Told]
 
 
 def run(work: Work, tasks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Do each task in a process of its own; the seconds are from the first start to the last end."""
+    """Do each task in a process of its own.
+
+    The seconds are from the first start to the last end, those of the processor are of all together.
+    """
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(len(tasks))
 
-    def one(task: dict[str, Any]) -> tuple[float, float, Told]:
+    def one(task: dict[str, Any]) -> tuple[float, float, float, Told]:
         started: list[float] = []
 
         def ready() -> None:
             barrier.wait(PATIENCE_SECONDS)
-            started.append(time.monotonic())
+            started.extend((time.monotonic(), time.process_time()))
 
         told = work(task, ready)
-        return started[0], time.monotonic(), told
+        return started[0], time.monotonic(), time.process_time() - started[1], told
 
     _CURRENT[:] = [one]
     sys.stdout.flush()
     with context.Pool(len(tasks)) as pool:
         # Nobody gets two tasks, since none begins before all are there.
         done = pool.map(_do, tasks, chunksize=1)
-    joined = {key: [each for _, _, told in done for each in told[key]] for key in done[0][2]}
-    return {**joined, "seconds": max(end for _, end, _ in done) - min(start for start, _, _ in done)}
+    joined = {key: [each for *_, told in done for each in told[key]] for key in done[0][-1]}
+    seconds = max(end for _, end, *_ in done) - min(start for start, *_ in done)
+    return {**joined, "seconds": seconds, "processor_seconds": sum(busy for _, _, busy, _ in done)}
 
 
-_CURRENT: Final[list[Callable[[dict[str, Any]], tuple[float, float, Told]]]] = []
+_CURRENT: Final[list[Callable[[dict[str, Any]], tuple[float, float, float, Told]]]] = []
 
 
-def _do(task: dict[str, Any]) -> tuple[float, float, Told]:
+def _do(task: dict[str, Any]) -> tuple[float, float, float, Told]:
     return _CURRENT[0](task)

@@ -54,6 +54,7 @@ class Run(NamedTuple):
     waits: list[float]
     """The seconds that each commit took."""
     seconds: float
+    processor_seconds: float
 
     @property
     def per_second(self) -> float:
