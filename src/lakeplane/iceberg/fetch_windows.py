@@ -1,4 +1,4 @@
-"""Fetching what many things need, a window at a time: much at once for a store, and not too much for memory."""
+"""Fetching what many things need, a window at a time: enough for a store, not too much for memory."""
 
 from __future__ import annotations
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_CACHE_BYTES: Final = 512 * 1024 * 1024
 
+LAYOUT: Final = 1
+"""Which columns the kept tables have; goes up with every change of them, as shelves outlive releases."""
+
 Key: TypeAlias = tuple[Any, ...]
+V = TypeVar("V")
 
 
 class TableShelf(Protocol):
@@ -61,11 +65,19 @@ class ManifestCache:
                 _, (_, freed) = self._kept.popitem(last=False)
                 self._bytes -= freed
 
+    def value(self, key: Key, make: Callable[[], V], size: int) -> V:
+        """A value that is kept in memory, or is made now and kept."""
+        found: V | None = self.get(key)
+        if found is None:
+            found = make()
+            self.put(key, found, size)
+        return found
+
     def recall(self, key: tuple[str, ...]) -> pa.Table | None:
         """A table from memory or from the shelf."""
         found: pa.Table | None = self.get(key)
         if found is None and self._shelf is not None:
-            found = self._shelf.get("|".join(key))
+            found = self._shelf.get(_shelf_key(key))
             if found is not None:
                 self.put(key, found, found.nbytes)
         return found
@@ -74,7 +86,7 @@ class ManifestCache:
         """Keep a table in memory, and on the shelf."""
         self.put(key, table, table.nbytes)
         if self._shelf is not None:
-            self._shelf.put("|".join(key), table)
+            self._shelf.put(_shelf_key(key), table)
 
     def table(self, key: tuple[str, ...], make: Callable[[], pa.Table]) -> pa.Table:
         """A table that is kept, or is made now and kept."""
@@ -83,3 +95,7 @@ class ManifestCache:
             found = make()
             self.keep(key, found)
         return found
+
+
+def _shelf_key(key: tuple[str, ...]) -> str:
+    return "|".join((str(LAYOUT), *key))

@@ -39,7 +39,7 @@ WORKERS: Final = 2
 
 _BATCH_FILES: Final = 2_000
 _BATCH_MANIFESTS: Final = 64
-_STACK_FILES: Final = 200_000
+_STACK_FILES: Final = 50_000
 _WINDOW_BYTES: Final = 64 << 20
 """So much is fetched before it is decoded."""
 
@@ -69,6 +69,8 @@ class Stack(NamedTuple):
     spec_id: int
     content: int
     files: pa.Table
+    key: str
+    """What tells these entries from all others."""
 
 
 def list_manifests(snapshot: Snapshot | None, reading: Reading) -> pa.Table:
@@ -179,17 +181,17 @@ def _stacks(found: Sequence[Batch]) -> list[tuple[Batch, ...]]:
 
 
 def _key(stack: Sequence[Batch]) -> str:
-    return _hash(batch.key for batch in stack)
+    return stack[0].key if len(stack) == 1 else _hash(batch.key for batch in stack)
 
 
 def _stack(
     stack: Sequence[Batch], known: dict[str, pa.Table], ids: Sequence[int], cache: ManifestCache
 ) -> Stack:
     first = stack[0].manifests[0]
+    key = _key(stack)
     if len(stack) == 1:
         files = known[stack[0].key]
     else:
-        key = _key(stack)
         found = _recall(key, ids, cache)
         if found is None:
             files = concat([known[batch.key] for batch in stack])
@@ -200,7 +202,7 @@ def _stack(
     spec_id = first.partition_spec_id
     if spec_id is None:
         spec_id = files["spec_id"][0].as_py() if files.num_rows else 0
-    return Stack(spec_id, first.content, files)
+    return Stack(spec_id, first.content, files, key)
 
 
 def _recall(key: str, ids: Sequence[int], cache: ManifestCache) -> pa.Table | None:

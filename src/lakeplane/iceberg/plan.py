@@ -18,17 +18,16 @@ import pyarrow.compute as pc
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.delete_index import PATH_ID, attach_deletes
 from lakeplane.iceberg.manifest_list import NO_MANIFESTS, each_once
-from lakeplane.iceberg.manifest_scan import Reading, concat, list_manifests, scan
+from lakeplane.iceberg.manifest_scan import Reading, Stack, concat, list_manifests, scan
 from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
 from lakeplane.iceberg.manifests import DATA_FACTS, DELETE_FACTS, no_entries
 from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.iceberg.pruning import manifests_may_match, partition_columns, prune
+from lakeplane.iceberg.pruning import Kept, Partitions, manifests_may_match, partitions_of, prune
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At, state_at
-from lakeplane.model.expressions.bounds import Known, Recall
+from lakeplane.model.expressions.bounds import Known
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.physical import Mask, plain, to_mask
-from lakeplane.model.expressions.residual import residuals
 from lakeplane.model.expressions.tree import TRUE, Predicate, Term, references
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
@@ -176,12 +175,9 @@ def _plan(
         for each in scan(listed, wanted, table, reading, _statistics_for(predicate))
     ]
     data = [each for each in stacks if each.content == DATA_MANIFEST]
-    if select is None:
-        pruned = [_prune(each.files, each.spec_id, request, _recall(each, request, reading)) for each in data]
-    else:
-        pruned = [_prune(select(each.files), each.spec_id, request) for each in data]
-    distinct = tuple(dict.fromkeys(residual for each in pruned for residual in each.residuals))
-    files = _below([_numbered(each, distinct) for each in pruned], (*_INHERITED, *DATA_FACTS, "residual"))
+    kept = [_prune(each, request, reading, select) for each in data]
+    distinct = tuple(dict.fromkeys(residual for each in kept for residual in each.residuals))
+    files = _below([_numbered(each, distinct) for each in kept], (*_INHERITED, *DATA_FACTS, "residual"))
     deletes = _below(
         [each.files for each in stacks if each.content != DATA_MANIFEST],
         (*_INHERITED, *DELETE_FACTS, *_PATH_BOUNDS),
@@ -191,9 +187,9 @@ def _plan(
         manifests=listed.num_rows,
         manifests_without_files=int((~live).sum()),
         manifests_by_partition=int((live & ~wanted).sum()),
-        files=sum(each.total for each in pruned),
-        files_by_partition=sum(each.by_partition for each in pruned),
-        files_by_statistics=sum(each.by_statistics for each in pruned),
+        files=sum(each.files.num_rows + each.by_partition + each.by_statistics for each in kept),
+        files_by_partition=sum(each.by_partition for each in kept),
+        files_by_statistics=sum(each.by_statistics for each in kept),
         files_kept=files.num_rows,
         rows_kept=pc.sum(files["record_count"], min_count=0).as_py(),
         bytes_kept=pc.sum(files["file_size_in_bytes"], min_count=0).as_py(),
@@ -217,48 +213,33 @@ def _statistics_for(predicate: Predicate) -> Callable[[int], Iterable[int]]:
     return lambda content: ids if content == DATA_MANIFEST else (PATH_ID,)
 
 
-class _Pruned(NamedTuple):
-    """The files of one stack that are left, with their residuals."""
+def _prune(
+    stack: Stack, request: Request, reading: Reading, select: Callable[[pa.Table], pa.Table] | None
+) -> Kept:
+    spec, rows = request.table.spec_by_id(stack.spec_id), stack.files.num_rows
+    if select is not None:
+        return prune(select(stack.files), request.predicate, spec, request.schema)
 
-    files: pa.Table
-    codes: npt.NDArray[np.int64]
-    residuals: Sequence[Predicate]
-    total: int
-    by_partition: int
-    by_statistics: int
-
-
-def _recall(stack: Stack, request: Request, reading: Reading) -> Recall:
-    """What the statistics of a stack tell, kept for other predicates."""
+    def partitions() -> Partitions:
+        key = (stack.key, "partitions")
+        return reading.cache.value(key, lambda: partitions_of(stack.files), _PARTITION_BYTES * rows)
 
     def recall(term: Term, make: Callable[[], Known]) -> Known:
         # How bounds are read depends on the type that the column has by now.
         key = (stack.key, str(term), str(term.type))
-        return reading.cache.value(key, make, _KNOWN_BYTES * stack.files.num_rows)
+        return reading.cache.value(key, make, _KNOWN_BYTES * rows)
 
-    return recall
+    return prune(stack.files, request.predicate, spec, request.schema, partitions=partitions, recall=recall)
 
 
+_PARTITION_BYTES: Final = 16
 _KNOWN_BYTES: Final = 48
 """What is known of a column of a file takes about so much memory."""
 
 
-def _prune(files: pa.Table, spec_id: int, request: Request, recall: Recall | None = None) -> _Pruned:
-    predicate, table = request.predicate, request.table
-    kept = prune(files, predicate, spec_id, table, request.schema, recall)
-    rows = kept.files.num_rows
-    codes: npt.NDArray[np.int64] = np.zeros(rows, np.int64)
-    distinct: Sequence[Predicate] = (predicate,)
-    if predicate != TRUE:
-        spec = table.spec_by_id(spec_id)
-        codes, distinct = residuals(predicate, spec, partition_columns(kept.files), rows)
-    return _Pruned(kept.files, codes, distinct, files.num_rows, kept.by_partition, kept.by_statistics)
-
-
-def _numbered(pruned: _Pruned, distinct: Sequence[Predicate]) -> pa.Table:
-    numbers = np.array([distinct.index(each) for each in pruned.residuals], np.int32)
-    codes = numbers[pruned.codes] if len(numbers) else np.zeros(0, np.int32)
-    return pruned.files.append_column("residual", pa.array(codes))
+def _numbered(kept: Kept, distinct: Sequence[Predicate]) -> pa.Table:
+    numbers = np.array([distinct.index(each) for each in kept.residuals], np.int32)
+    return kept.files.append_column("residual", pa.array(numbers[kept.codes]))
 
 
 _PATH_BOUNDS: Final = tuple(f"{which}_bounds.{PATH_ID}" for which in ("lower", "upper"))

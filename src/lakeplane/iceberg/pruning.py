@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeplane.iceberg.bound_columns import read_bounds
 from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.model.expressions.bounds import ColumnStats, StatsOf, may_match, summary_stats
-from lakeplane.model.expressions.columns import ColumnOf, matches_rows
+from lakeplane.model.expressions.bounds import ColumnStats, Recall, StatsOf, may_match, summary_stats
+from lakeplane.model.expressions.columns import matches_rows
 from lakeplane.model.expressions.physical import Mask, plain
 from lakeplane.model.expressions.project import project
+from lakeplane.model.expressions.residual import residuals
 from lakeplane.model.expressions.tree import TRUE, Predicate
+from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import Struct
 
@@ -23,6 +27,9 @@ class Kept(NamedTuple):
     """What is left of some files, and how many each rule has left out."""
 
     files: pa.Table
+    codes: npt.NDArray[np.int64]
+    """The position of each file's residual in ``residuals``."""
+    residuals: Sequence[Predicate]
     by_partition: int
     by_statistics: int
 
@@ -72,28 +79,66 @@ def _summaries(column: pa.ListArray, partition: Struct) -> StatsOf:
     return stats_of
 
 
-def partition_columns(files: pa.Table) -> ColumnOf:
-    """The partition values of files, by the ids of partition fields."""
-    partition = files["partition"]
-    return lambda field_id: pc.struct_field(partition, str(field_id))
+class Partitions(NamedTuple):
+    """The partitions of some files: there are fewer of them than files, so they are looked at once each."""
+
+    distinct: pa.StructArray
+    codes: npt.NDArray[np.int64]
+    """Which of them each file is in."""
+
+    def column(self, field_id: int) -> pa.Array:
+        """The values of a partition field."""
+        return pc.struct_field(self.distinct, str(field_id))
 
 
-def prune(files: pa.Table, predicate: Predicate, spec_id: int, table: TableMetadata, schema: Schema) -> Kept:
-    """The files of one spec that may hold matching rows; partitions are looked at first, as that is cheap."""
+def partitions_of(files: pa.Table) -> Partitions:
+    """Find the distinct partitions of files of one spec."""
+    values = plain(files["partition"])
+    codes: npt.NDArray[np.int64] = np.zeros(len(values), np.int64)
+    for position in range(values.type.num_fields):
+        column = values.field(position)
+        if not pa.types.is_null(column.type):
+            part = _codes(column)
+            codes = _codes(pa.array(codes * (int(part.max(initial=0)) + 1) + part))
+    firsts = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    firsts[codes[::-1]] = np.arange(len(codes))[::-1]
+    return Partitions(values.take(pa.array(firsts)), codes)
+
+
+def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    codes: npt.NDArray[np.int64] = encoded.indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def prune(
+    files: pa.Table,
+    predicate: Predicate,
+    spec: PartitionSpec,
+    schema: Schema,
+    *,
+    partitions: Callable[[], Partitions] | None = None,
+    recall: Recall | None = None,
+) -> Kept:
+    """The files of one spec that may hold matching rows, and what is left to check on the rows of each.
+
+    ``partitions`` and ``recall`` give what is known of the files, where it is kept for several predicates.
+    """
     count = files.num_rows
-    inclusive = project(predicate, table.spec_by_id(spec_id), strict=False)
-    if inclusive != TRUE:
-        files = _filter(files, matches_rows(inclusive, partition_columns(files), count))
-    within = files.num_rows
-    if predicate != TRUE and within:
-        files = _filter(files, may_match(predicate, statistics(files, schema), within))
-    return Kept(files, count - within, within - files.num_rows)
-
-
-def _filter(files: pa.Table, keep: Mask) -> pa.Table:
+    facts = files.select([name for name in files.column_names if "." not in name])
+    if predicate == TRUE or not count:
+        return Kept(facts, np.zeros(count, np.int64), (predicate,), 0, 0)
+    found = partitions() if partitions else partitions_of(files)
+    inclusive = project(predicate, spec, strict=False)
+    keep = matches_rows(inclusive, found.column, len(found.distinct))[found.codes]
+    within = int(keep.sum())
+    if within:
+        keep = keep & may_match(predicate, statistics(files, schema), count, recall)
+    codes, distinct = residuals(predicate, spec, found.column, len(found.distinct))
     if keep.all():
-        return files
-    return files.filter(pa.array(keep))
+        return Kept(facts, codes[found.codes], distinct, 0, 0)
+    left = facts.filter(pa.array(keep))
+    return Kept(left, codes[found.codes[keep]], distinct, count - within, within - left.num_rows)
 
 
 def statistics(files: pa.Table, schema: Schema) -> StatsOf:

@@ -67,16 +67,22 @@ class ColumnStats(NamedTuple):
 StatsOf: TypeAlias = Callable[[int], ColumnStats | None]
 """Gives the statistics of a field id; None where nothing is known."""
 
+Recall: TypeAlias = "Callable[[Term, Callable[[], Known]], Known]"
+"""Gives what is known about a term, and makes it when it was not known before."""
 
-def may_match(predicate: Predicate, stats_of: StatsOf, count: int) -> Mask:
-    """Which of ``count`` files may hold a row that matches."""
-    facts = _Facts(stats_of, count)
+
+def may_match(predicate: Predicate, stats_of: StatsOf, count: int, recall: Recall | None = None) -> Mask:
+    """Which of ``count`` files may hold a row that matches.
+
+    With ``recall``, what statistics tell about a term is made once for many predicates on the same files.
+    """
+    facts = _FactsOf(stats_of, count, recall)
     return fold(predicate, lambda leaf: _may(leaf, facts), count)
 
 
 def must_match(predicate: Predicate, stats_of: StatsOf, count: int) -> Mask:
     """Which of ``count`` files hold only rows that match."""
-    facts = _Facts(stats_of, count)
+    facts = _FactsOf(stats_of, count)
     return fold(predicate, lambda leaf: _must(leaf, facts), count)
 
 
@@ -115,8 +121,8 @@ def _zero_unless(contains: pa.Array | None) -> pa.Array | None:
     return pc.if_else(absent, pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
 
 
-class _Known(NamedTuple):
-    """The facts about a term, as masks over files; values where a mask is false have no meaning."""
+class Known(NamedTuple):
+    """What is known about a term, as masks over files; values where a mask is false have no meaning."""
 
     lower: Comparable
     upper: Comparable
@@ -135,24 +141,32 @@ class _Known(NamedTuple):
         return self.has_lower & self.has_upper & pairwise(self.lower, "=", self.upper)
 
 
-class _Facts:
+class _FactsOf:
     """Reads the statistics of each term once."""
 
-    def __init__(self, stats_of: StatsOf, count: int) -> None:
+    def __init__(self, stats_of: StatsOf, count: int, recall: Recall | None = None) -> None:
         self.count = count
         self._stats_of = stats_of
-        self._known: dict[Term, _Known] = {}
+        self._recall = recall or _at_once
+        self._known: dict[Term, Known] = {}
 
-    def of(self, term: Term) -> _Known:
+    def of(self, term: Term) -> Known:
         if term not in self._known:
-            self._known[term] = _read(term, self._stats_of(term.field_id) or ColumnStats(), self.count)
+            self._known[term] = self._recall(term, lambda: self._read(term))
         return self._known[term]
+
+    def _read(self, term: Term) -> Known:
+        return _read(term, self._stats_of(term.field_id) or ColumnStats(), self.count)
 
     def everywhere(self, value: bool) -> Mask:  # noqa: FBT001
         return np.full(self.count, value)
 
 
-def _read(term: Term, stats: ColumnStats, count: int) -> _Known:
+def _at_once(_: Term, make: Callable[[], Known]) -> Known:
+    return make()
+
+
+def _read(term: Term, stats: ColumnStats, count: int) -> Known:
     values, has_values = _count(stats.value_count, count)
     nulls, has_nulls = _count(stats.null_count, count)
     nans, has_nans = _count(stats.nan_count, count)
@@ -161,7 +175,7 @@ def _read(term: Term, stats: ColumnStats, count: int) -> _Known:
     some = has_values & (values > 0)
     lower, upper = _bounds(term, stats, count)
     all_nan = some & has_nans & (nans == values) & is_float
-    return _Known(
+    return Known(
         lower.values,
         upper.values,
         lower.valid,
@@ -239,7 +253,7 @@ def _start(type_: Type, values: Comparable, width: int) -> Comparable:
     return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, width).cast(pa.large_binary())
 
 
-def _may(leaf: Leaf, facts: _Facts) -> Mask:
+def _may(leaf: Leaf, facts: _FactsOf) -> Mask:
     if isinstance(leaf, Opaque):
         return facts.everywhere(True)  # noqa: FBT003
     known, type_ = facts.of(leaf.term), leaf.term.value_type
@@ -263,11 +277,11 @@ def _may(leaf: Leaf, facts: _Facts) -> Mask:
             return ~known.all_null & ~(inside if negated else outside)
 
 
-def _never_nan(known: _Known) -> Mask:
+def _never_nan(known: Known) -> Mask:
     return known.no_nan | known.all_null
 
 
-def _may_compare(known: _Known, op: str, value: Any) -> Mask:
+def _may_compare(known: Known, op: str, value: Any) -> Mask:
     below = known.has_upper & test(known.upper, "<", value)
     above = known.has_lower & test(known.lower, ">", value)
     match op:
@@ -287,7 +301,7 @@ def _may_compare(known: _Known, op: str, value: Any) -> Mask:
     return ~known.all_null & ~impossible
 
 
-def _range_hits(known: _Known, members: list[Any]) -> Mask:
+def _range_hits(known: Known, members: list[Any]) -> Mask:
     """Where one of the sorted members may lie between the bounds."""
     first = np.where(known.has_lower, first_not_below(known.lower, members), 0)
     after = np.where(known.has_upper, first_not_below(known.upper, members, after_equal=True), len(members))
@@ -295,7 +309,7 @@ def _range_hits(known: _Known, members: list[Any]) -> Mask:
     return found
 
 
-def _prefix_range(known: _Known, prefix: str) -> tuple[Mask, Mask]:
+def _prefix_range(known: Known, prefix: str) -> tuple[Mask, Mask]:
     """Where no value can start with the prefix, and where all of them must."""
     start, after = prefix.encode(), after_prefix(prefix)
     below = known.has_upper & test(known.upper, "<", start)
@@ -316,7 +330,7 @@ def after_prefix(prefix: str) -> str | None:
     return None
 
 
-def _must(leaf: Leaf, facts: _Facts) -> Mask:
+def _must(leaf: Leaf, facts: _FactsOf) -> Mask:
     if isinstance(leaf, Opaque):
         return facts.everywhere(False)  # noqa: FBT003
     known, type_ = facts.of(leaf.term), leaf.term.value_type
@@ -337,7 +351,7 @@ def _must(leaf: Leaf, facts: _Facts) -> Mask:
             return known.no_null & (outside if negated else inside)
 
 
-def _must_compare(known: _Known, op: str, value: Any) -> Mask:
+def _must_compare(known: Known, op: str, value: Any) -> Mask:
     # NaN satisfies the comparisons upwards, and those only.
     below = known.has_upper & test(known.upper, "<", value)
     above = known.has_lower & test(known.lower, ">", value)
