@@ -104,6 +104,7 @@ def test_a_broken_metadata_file_is_named_and_can_be_put_back(world: World) -> No
         with pytest.raises(InvalidMetadata) as refused:
             world.catalog(world.store).load("table", ORDERS)
         assert at.name in str(refused.value)
+        assert "the version before it" in str(refused.value)
         with pytest.raises(InvalidMetadata):
             set_property(world.lake(), a="1")
         flipped = bytearray(whole)

@@ -45,7 +45,13 @@ def read_entry(kind: Kind, name: Name, store: Store, at: Location) -> Entry:
         hint = "The catalog names it; restore the file, or register an older one from the same directory"
         raise InvalidMetadata("the metadata file is missing", source=str(at), hint=hint) from None
     parse: Callable[..., Metadata] = parse_metadata if kind == "table" else parse_view
-    return Entry(kind, name, parse(data, source=str(at)), str(at))
+    try:
+        return Entry(kind, name, parse(data, source=str(at)), str(at))
+    except InvalidMetadata as broken:
+        if type(broken) is not InvalidMetadata or broken.hint:
+            raise
+        hint = "Restore the file; the version before it lies in the same directory"
+        raise InvalidMetadata(broken.problem, source=broken.source, field=broken.field, hint=hint) from None
 
 
 def changed(base: Entry | None, change: Change, now_ms: int) -> Metadata:
