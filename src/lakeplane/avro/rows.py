@@ -157,7 +157,8 @@ def _appending(read: _Read, values: list[Any]) -> _Read:
 
 def _keyed(read: _Read, columns_of_keys: list[list[Any]], keys: Sequence[int]) -> _Read:
     def split(cursor: _Cursor) -> None:
-        entries = dict(read(cursor) or ())
+        # Of a key that is there twice, the last value counts that is not null.
+        entries = {key: value for key, value in read(cursor) or () if value is not None}
         for key, values in zip(keys, columns_of_keys, strict=True):
             values.append(entries.get(key))
 
