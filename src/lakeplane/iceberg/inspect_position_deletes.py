@@ -6,7 +6,7 @@ positions in Parquet, Avro or ORC. What they may hold is limited by what the man
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -124,19 +124,13 @@ def _positions(told: dict[str, Any], data: bytes) -> tuple[pa.Array, pa.Array]:
         case "PUFFIN":
             return _vector(told, data)
         case "PARQUET":
-            found = _guarded(_parquet, data, source, most)
+            return _guarded(_parquet, data, source, most)
         case "AVRO":
-            found = _avro(data, source, most)
+            return _guarded(_avro, data, source, most)
         case "ORC":
-            found = _guarded(_orc, data, source, most)
+            return _guarded(_orc, data, source, most)
         case other:
             raise NotSupported(f"position deletes in {other} files", source=source)
-    if found["file_path"].null_count or found["pos"].null_count:
-        raise InvalidMetadata("a path or position is null", source=source)
-    paths = found["file_path"].combine_chunks()
-    if not pa.types.is_dictionary(paths.type):
-        paths = paths.dictionary_encode()
-    return paths.cast(_PATHS), found["pos"].combine_chunks().cast(pa.int64())
 
 
 def _vector(told: dict[str, Any], data: bytes) -> tuple[pa.Array, pa.Array]:
@@ -160,12 +154,27 @@ def _vector(told: dict[str, Any], data: bytes) -> tuple[pa.Array, pa.Array]:
 # Files of paths and positions
 
 
-def _guarded(read: Any, data: bytes, source: str, most: int) -> pa.Table:
+def _guarded(
+    read: Callable[[bytes, str, int], pa.Table], data: bytes, source: str, most: int
+) -> tuple[pa.Array, pa.Array]:
     try:
-        found: pa.Table = read(data, source, most)
+        paths, positions = (column.combine_chunks() for column in read(data, source, most).columns)
+        return _natural(paths, positions, source)
     except (pa.ArrowException, OSError) as error:
         raise InvalidMetadata(f"cannot be read as position deletes: {error}", source=source) from None
-    return found
+
+
+def _natural(paths: pa.Array, positions: pa.Array, source: str) -> tuple[pa.Array, pa.Array]:
+    coded = paths if pa.types.is_dictionary(paths.type) else paths.dictionary_encode()
+    texts = coded.dictionary
+    is_text = pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)
+    if not is_text or not pa.types.is_integer(positions.type):
+        problem = f"its paths are {texts.type}, and its positions {positions.type}"
+        raise InvalidMetadata(problem, source=source)
+    if coded.null_count or positions.null_count:
+        raise InvalidMetadata("a path or position is null", source=source)
+    numbers = coded.indices.cast(pa.int32())
+    return pa.DictionaryArray.from_arrays(numbers, texts.cast(pa.string())), positions.cast(pa.int64())
 
 
 def _check_rows(rows: int, most: int, source: str) -> None:

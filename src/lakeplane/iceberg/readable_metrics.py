@@ -141,10 +141,12 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def _within(values: pa.Array, type_: Decimal) -> pa.Array:
-    wanted = pa.decimal128(type_.precision, type_.scale)
-    try:
-        return values.cast(wanted)
-    except pa.ArrowInvalid:
-        limit = decimal.Decimal(1).scaleb(type_.precision - type_.scale)
-        fitting = [None if each is None or not -limit < each < limit else each for each in values.to_pylist()]
-        return pa.array(fitting, wanted)
+    """Decimals of as many digits as the type has: sixteen bytes may hold more than Arrow's largest, too."""
+    digits = (9,) * type_.precision
+    least, most = (
+        pa.scalar(decimal.Decimal((sign, digits, -type_.scale)), pa.decimal128(38, type_.scale))
+        for sign in (1, 0)
+    )
+    inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
+    values = pc.if_else(inside, values, pa.scalar(None, values.type))
+    return values.cast(pa.decimal128(type_.precision, type_.scale))
