@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 from lakeplane.iceberg.bound_columns import read_bounds
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.expressions.bounds import ColumnStats, Recall, StatsOf, may_match, summary_stats
-from lakeplane.model.expressions.columns import matches_rows
 from lakeplane.model.expressions.physical import Mask, plain
 from lakeplane.model.expressions.project import project
 from lakeplane.model.expressions.residual import residuals
-from lakeplane.model.expressions.tree import TRUE, Predicate
+from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import Struct
@@ -129,16 +128,17 @@ def prune(
     if predicate == TRUE or not count:
         return Kept(facts, np.zeros(count, np.int64), (predicate,), 0, 0)
     found = partitions() if partitions else partitions_of(files)
-    inclusive = project(predicate, spec, strict=False)
-    keep = matches_rows(inclusive, found.column, len(found.distinct))[found.codes]
-    within = int(keep.sum())
-    if within:
-        keep = keep & may_match(predicate, statistics(files, schema), count, recall)
     codes, distinct = residuals(predicate, spec, found.column, len(found.distinct))
-    if keep.all():
-        return Kept(facts, codes[found.codes], distinct, 0, 0)
-    left = facts.filter(pa.array(keep))
-    return Kept(left, codes[found.codes[keep]], distinct, count - within, within - left.num_rows)
+    codes = codes[found.codes]
+    keep = np.array([each != FALSE for each in distinct], np.bool_)[codes]
+    within = int(keep.sum())
+    if within and not {TRUE, FALSE}.issuperset(distinct):
+        keep = keep & may_match(predicate, statistics(files, schema), count, recall)
+    if not keep.all():
+        facts, codes = facts.filter(pa.array(keep)), codes[keep]
+    is_used = np.bincount(codes, minlength=len(distinct)) > 0
+    left = [each for each, used in zip(distinct, is_used, strict=True) if used]
+    return Kept(facts, (np.cumsum(is_used) - 1)[codes], left, count - within, within - facts.num_rows)
 
 
 def statistics(files: pa.Table, schema: Schema) -> StatsOf:
