@@ -22,6 +22,8 @@ Pack = Callable[[bytes | memoryview], bytes]
 
 _GUESS: Final = 1 << 16
 _CHECKSUM: Final = 4
+_DEFLATE_LEVEL: Final = 4
+"""With libdeflate, manifests get less than one percent larger by it than at level 6, in a tenth less time."""
 _STEP: Final = 1 << 20
 _per_thread = threading.local()
 
@@ -53,7 +55,7 @@ def packer(codec: str, level: int | None) -> tuple[str, Pack]:
         case "null" | "uncompressed":
             return "null", bytes
         case "deflate" | "gzip":
-            strength = 6 if level is None else _within(level, 0, 12)
+            strength = _DEFLATE_LEVEL if level is None else _within(level, 0, 12)
             return "deflate", lambda data: bytes(deflate.deflate_compress(data, strength))
         case "zstandard" | "zstd":
             return "zstandard", _zstandard_packer(3 if level is None else _within(level, -131_072, 22))
