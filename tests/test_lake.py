@@ -25,6 +25,7 @@ from lakeplane.errors import (
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import LONG, Field
 from tests.commits.worlds import append
+from tests.interop.peers import ask
 
 Opener = Callable[[], lp.Lake]
 
@@ -313,6 +314,88 @@ def test_a_purge_that_fails_half_way_says_that_the_name_is_gone(
     with pytest.raises(StorageError, match=r"shop\.t: the table is dropped, but not all.*503.*shop/t"):
         pointed.drop_table("shop.t", purge=True)
     assert pointed.tables() == []
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """The home of a table that PyIceberg made, with two snapshots, next to files of somebody else."""
+    ask("pyiceberg_hadoop_table", str(tmp_path / "wh"))
+    home = tmp_path / "wh/db/orders"
+    (home / "data/not named.parquet").write_bytes(b"of nobody knows whom")
+    for beside in ("db/orders2/data/1.parquet", "db/orders.parquet", "other/1.parquet"):
+        place = tmp_path / "wh" / beside
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"of somebody else")
+    return home
+
+
+def others(home: Path) -> set[str]:
+    """What is left when all files that the table names are gone."""
+    known = {"not named.parquet", "version-hint.text"}
+    named = {each for each in files(home) if Path(each).name not in known}
+    # One metadata file of PyIceberg is the same as the copy that a directory of tables has.
+    return files(home.parent.parent) - {f"db/orders/{each}" for each in named}
+
+
+def test_purging_a_table_with_rows_deletes_its_files_and_no_others(theirs: Path) -> None:
+    kept = others(theirs)
+    rows = list(theirs.glob("data/**/*.parquet"))
+    assert len(rows) == 3
+    lake = lp.connect("memory:", warehouse=theirs.parent.parent)
+    lake.create_namespace("db")
+    newest = max(theirs.glob("metadata/0*.metadata.json"))
+    lake.register_table("db.orders", str(newest))
+    lake.drop_table("db.orders", purge=True)
+    assert lake.tables() == []
+    # The copy of its metadata is not named by the metadata.
+    assert files(theirs.parent.parent) == kept | {"db/orders/metadata/v7.metadata.json"}
+
+
+def test_purging_a_table_in_a_directory_deletes_its_files_and_no_others(theirs: Path) -> None:
+    kept = others(theirs)
+    lake = lp.connect(theirs.parent.parent)
+    lake.drop_table("db.orders", purge=True)
+    assert lake.tables() == []
+    left = files(theirs.parent.parent)
+    assert kept - {"db/orders/metadata/version-hint.text"} <= left
+    assert not [each for each in left if each.endswith(".avro")]
+    assert [each for each in left if each.startswith("db/orders/data")] == [
+        "db/orders/data/not named.parquet"
+    ]
+
+
+@pytest.mark.parametrize("broken", ["snap-*.avro", "*-m0.avro"])
+def test_a_table_that_cannot_be_read_whole_is_not_dropped_by_a_purge(theirs: Path, broken: str) -> None:
+    for how in (b"", b"nonsense", None):
+        lake = lp.connect("memory:", warehouse=theirs.parent.parent)
+        lake.create_namespace("db")
+        lake.register_table("db.orders", str(max(theirs.glob("metadata/0*.metadata.json"))))
+        place = min(theirs.glob(f"metadata/{broken}"))
+        whole = place.read_bytes()
+        if how is None:
+            place.unlink()
+        else:
+            place.write_bytes(how)
+        before = files(theirs)
+        with pytest.raises((InvalidMetadata, StorageError), match=place.name):
+            lake.drop_table("db.orders", purge=True)
+        assert lake.tables() == ["db.orders"]
+        assert files(theirs) == before
+        place.write_bytes(whole)
+
+
+def test_purging_spares_rows_that_lie_elsewhere(theirs: Path, tmp_path: Path) -> None:
+    """Metadata that was copied, or files that were added where they lay, belong to somebody else."""
+    lake = lp.connect("memory:", warehouse=tmp_path / "wh")
+    lake.create_namespace("db")
+    table = lake.register_table("db.orders", str(max(theirs.glob("metadata/0*.metadata.json"))))
+    with table.evolve() as change:
+        change.set_location(str(tmp_path / "wh/moved"))
+    before = files(theirs)
+    assert files(tmp_path / "wh/moved")
+    lake.drop_table("db.orders", purge=True)
+    assert files(theirs) == before
+    assert files(tmp_path / "wh/moved") == set()
 
 
 def test_a_table_is_registered_by_its_metadata_file(lake: lp.Lake) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ from lakeplane.errors import InvalidInput
 
 DEFAULT_SHELF_BYTES: Final = 8 << 30
 _SUFFIX: Final = ".arrow"
+_PARTIAL: Final = ".partial"
+_ABANDONED_SECONDS: Final = 3600
 _LOOK_EVERY: Final = 64
 
 
@@ -62,7 +65,7 @@ class FolderShelf:
         return self.folder / (hashlib.sha256(key.encode()).hexdigest() + _SUFFIX)
 
     def _write(self, place: Path, table: pa.Table) -> None:
-        handle, name = tempfile.mkstemp(dir=self.folder, suffix=".partial")
+        handle, name = tempfile.mkstemp(dir=self.folder, suffix=_PARTIAL)
         try:
             with os.fdopen(handle, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)
@@ -73,6 +76,9 @@ class FolderShelf:
 
     def _make_room(self) -> None:
         with contextlib.suppress(OSError):  # another process may be doing the same
+            for each in self.folder.glob(f"*{_PARTIAL}"):  # its writer may have died
+                if time.time() - each.stat().st_mtime > _ABANDONED_SECONDS:
+                    each.unlink(missing_ok=True)
             files = [(each.stat(), each) for each in self.folder.glob(f"*{_SUFFIX}")]
             total = sum(stat.st_size for stat, _ in files)
             for stat, each in sorted(files, key=lambda pair: pair[0].st_mtime_ns):
