@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -147,4 +148,25 @@ def test_the_folder_is_for_its_user_only(tmp_path: Path, monkeypatch: pytest.Mon
     assert waited(Turns(), "orders") == 0
     folder = tmp_path / f"lakeplane-turns-{os.getuid()}"
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_who_had_a_turn_waits_behind_the_others(tmp_path: Path) -> None:
+    """The fast took the next turn, too, before the others had even looked: for seconds."""
+    order: list[int] = []
+    begun = threading.Barrier(3)
+
+    def work(me: int) -> None:
+        begun.wait()
+        for _ in range(20):
+            with Turns(tmp_path).taken(["orders"]):
+                order.append(me)
+                time.sleep(0.003)
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    again = sum(one == next_one for one, next_one in itertools.pairwise(order[:40]))
+    assert again < 20, order

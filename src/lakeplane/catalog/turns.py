@@ -30,7 +30,9 @@ _SLOTS: Final = 1024
 _PATIENCE_SECONDS: Final = 10.0
 """After that long, somebody hangs: then it is a race, as with writers elsewhere."""
 
-_LOOK_AGAIN_SECONDS: Final = 0.002
+_QUEUE_SECONDS: Final = 0.002
+_NEXT_SECONDS: Final = 0.0005
+"""How often one looks whether it is time: the one who is next, and all behind him."""
 
 
 class Turns:
@@ -56,25 +58,44 @@ class Turns:
         )
         with contextlib.ExitStack() as held:
             for slot in slots:
-                handle = self._open(slot)
-                if handle is None:
-                    break
-                held.callback(os.close, handle)
-                while not (is_ours := _lock(handle)) and monotonic() < until:
-                    sleep(_LOOK_AGAIN_SECONDS * (0.5 + random.random()))  # noqa: S311
-                if not is_ours:
-                    break
-                # Told, not left to the closing: a child that was forked meanwhile has the file open, too.
-                held.callback(_unlock, handle)
+                # Who comes from a turn waits behind the one who is next, and does not take the next one, too.
+                with contextlib.ExitStack() as waiting:
+                    gate = self._lock(
+                        f"next-{slot}", waiting, lambda: monotonic() < until, sleep, _QUEUE_SECONDS
+                    )
+                    if not gate or not self._lock(
+                        f"turn-{slot}", held, lambda: monotonic() < until, sleep, _NEXT_SECONDS
+                    ):
+                        break
             yield
 
-    def _open(self, slot: int) -> int | None:
+    def _lock(
+        self,
+        name: str,
+        held: contextlib.ExitStack,
+        patient: Callable[[], bool],
+        sleep: Callable[[float], None],
+        pause: float,
+    ) -> bool:
+        """Lock a file until the end of a block; False when it cannot be had."""
+        handle = self._open(name)
+        if handle is None:
+            return False
+        held.callback(os.close, handle)
+        while not (is_ours := _try_to_lock(handle)) and patient():
+            sleep(pause * (0.5 + random.random()))  # noqa: S311
+        if is_ours:
+            # Told, not left to the closing: a child that was forked meanwhile has the file open, too.
+            held.callback(_unlock, handle)
+        return is_ours
+
+    def _open(self, name: str) -> int | None:
         if sys.platform == "win32":
             return None
         try:
             folder = self._folder or _own_folder()
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            return os.open(folder / f"turn-{slot}", flags, 0o600)
+            return os.open(folder / name, flags, 0o600)
         except OSError:
             return None
 
@@ -90,7 +111,7 @@ def _own_folder() -> Path:
     return folder
 
 
-def _lock(handle: int) -> bool:
+def _try_to_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
