@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow import orc
 from pyroaring import BitMap64
 
@@ -77,6 +79,13 @@ def look(built: BuiltTable, at: Any = None) -> pa.Table:
     found = inspect(built.metadata, built.reading(), "position_deletes", at)
     found.validate(full=True)
     return found
+
+
+WHOLE = (
+    ("PARQUET", parquet(columns(DELETED))),
+    ("ORC", as_orc(columns(DELETED, ids=False))),
+    ("AVRO", avro(columns(DELETED))),
+)
 
 
 @pytest.mark.parametrize(
@@ -209,3 +218,16 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.
     monkeypatch.setattr(inspect_position_deletes, "MAX_COLUMN_BYTES", 100)
     with pytest.raises(LimitExceeded, match="its paths and positions take"):
         look(built)
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_a_broken_delete_file_is_named_whatever_is_broken_in_it(data: st.DataObject) -> None:
+    file_format, whole = data.draw(st.sampled_from(WHOLE))
+    broken = bytearray(whole[: data.draw(st.integers(len(whole) // 2, len(whole)))])
+    for _ in range(data.draw(st.integers(1, 3))):
+        broken[data.draw(st.integers(0, len(broken) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        look(holding(bytes(broken), file_format=file_format))
+    except LakeplaneError as error:
+        assert error.source == "memory://t/d"  # noqa: PT017 - some broken bits hurt nobody

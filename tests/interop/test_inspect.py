@@ -1,4 +1,4 @@
-"""Metadata tables of tables that PyIceberg has made, beside what PyIceberg tells of them itself."""
+"""Metadata tables beside PyIceberg's: of tables that it has made, and of one with deletes, of ours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
@@ -14,8 +15,11 @@ import pytest
 from lakeplane.iceberg.inspect import inspect
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.manifest_scan import Reading
+from lakeplane.iceberg.manifest_schema import EQUALITY_DELETES
 from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.iceberg.metadata_json import parse_metadata
+from lakeplane.iceberg.metadata_json import parse_metadata, serialize_metadata
+from lakeplane.model.types import LONG, STRING
+from tests.iceberg.built import Listed, bounds, build, deletes, entries, with_metadata
 from tests.interop.peers import ask
 
 OF_A_SNAPSHOT = ("entries", "files", "data_files", "delete_files", "partitions")
@@ -33,8 +37,9 @@ ONLY_THEIRS_WITHOUT_PARTITIONS = {"partition"}  # Java leaves out a struct witho
 
 KEYS: dict[str, Callable[[Any], Any]] = {
     "entries": lambda row: (row["status"], row["data_file"]["file_path"]),
-    "partitions": lambda row: repr(sorted((row.get("partition") or {}).items())),
+    "partitions": lambda row: (repr(sorted((row.get("partition") or {}).items())), row.get("spec_id")),
     "all_files": lambda row: (row["file_path"], row["file_size_in_bytes"]),
+    "all_delete_files": lambda row: (row["file_path"], row["file_size_in_bytes"]),
     "all_data_files": lambda row: (row["file_path"], row["file_size_in_bytes"]),
 }
 """PyIceberg keeps no order in these tables; in all others the order is compared, too."""
@@ -66,7 +71,9 @@ def read_many(places: Any) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def peers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Peer]:
-    answer = ask("pyiceberg_inspect", str(tmp_path_factory.mktemp("inspect")))
+    directory = tmp_path_factory.mktemp("inspect")
+    others = {"deletes": with_deletes(directory)}
+    answer = ask("pyiceberg_inspect", {"directory": str(directory), "others": others})
     return {
         name: Peer(
             parse_metadata(read_many([each["metadata"]])[0], source=each["metadata"]),
@@ -76,6 +83,38 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Peer]:
         )
         for name, each in answer.items()
     }
+
+
+def with_deletes(directory: Path) -> str:
+    """A table of two specs with deletes of both kinds, which PyIceberg reads and cannot write."""
+    built = build(("id", LONG), ("region", STRING), by=("identity region",), name="deletes")
+    location = f"file://{directory}/deletes"
+    with_metadata(built, location=location)
+    sizes = {"column_sizes": [(1, 40), (2, 41)]}  # without them, PyIceberg shows no entries
+    data = [
+        Listed(
+            f"{location}/{name}",
+            (region,),
+            {1: bounds(LONG, -3, n), 2: bounds(STRING, "a", "ü")},
+            n,
+            more=sizes,
+        )
+        for n, (name, region) in enumerate([("a", "eu"), ("b", "us"), ("c", None)], 1)
+    ]
+    built.commit(entries(built.metadata, data))
+    every = msgspec.structs.replace(built.metadata.partition_spec, spec_id=1, fields=())
+    with_metadata(built, partition_specs=(built.metadata.partition_spec, every))
+    named = Listed(f"{location}/p", ("eu",), rows=2, more={"referenced_data_file": f"{location}/a", **sizes})
+    keys = {"equality_ids": [1], **sizes}
+    local = Listed(f"{location}/e", ("us",), rows=3, content=EQUALITY_DELETES, more=keys)
+    far = Listed(f"{location}/g", (), rows=4, content=EQUALITY_DELETES, more=keys)
+    built.commit(deletes(built.metadata, [named, local]), deletes(built.metadata, [far], spec_id=1))
+    place = f"{location}/metadata/v1.metadata.json"
+    for path, content in {**built.files, place: serialize_metadata(built.metadata)}.items():
+        file = Path(path.removeprefix("file://"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return place
 
 
 def comparable(value: Any) -> Any:
@@ -110,7 +149,7 @@ def missing_maps(row: Any) -> Any:
     return {**row, "data_file": {**file, **{name: file[name] or [] for name in maps}}}
 
 
-@pytest.mark.parametrize("table", ["parts", "plain", "empty"])
+@pytest.mark.parametrize("table", ["parts", "plain", "empty", "deletes"])
 @pytest.mark.parametrize("name", OF_THE_TABLE)
 def test_tables_of_the_whole_table_tell_what_pyiceberg_tells(
     peers: dict[str, Peer], table: str, name: str
@@ -118,14 +157,15 @@ def test_tables_of_the_whole_table_tell_what_pyiceberg_tells(
     ours, theirs = peers[table].ours(name), peers[table].theirs(name)
     more, less = set(), set()
     if name.endswith("_files"):
-        more, less = ONLY_OURS, ONLY_THEIRS_WITHOUT_PARTITIONS if table != "parts" else set()
+        more = ONLY_OURS
+        less = ONLY_THEIRS_WITHOUT_PARTITIONS if table in {"plain", "empty"} else set[str]()
     assert [each for each in ours.column_names if each not in more] == [
         each for each in theirs.column_names if each not in less
     ]
     assert without(rows(ours, name), more) == without(rows(theirs, name), less)
 
 
-@pytest.mark.parametrize("table", ["parts", "plain"])
+@pytest.mark.parametrize("table", ["parts", "plain", "deletes"])
 @pytest.mark.parametrize("name", [*OF_A_SNAPSHOT, *(f"{each}@" for each in OF_A_SNAPSHOT)])
 def test_tables_of_a_snapshot_tell_what_pyiceberg_tells(
     peers: dict[str, Peer], table: str, name: str
@@ -170,10 +210,12 @@ def test_the_tables_that_are_compared_hold_what_they_should(peers: dict[str, Pee
     assert metrics.num_fields == 14
     assert parts.ours("files").num_rows < parts.ours("all_files").num_rows
     assert peers["plain"].ours("snapshots")["operation"].to_pylist()[-1] == "delete"
+    assert sorted(peers["deletes"].ours("files")["content"].to_pylist()) == [0, 0, 0, 1, 2, 2]
+    assert peers["deletes"].ours("delete_files").num_rows == 3
     assert 2 in peers["plain"].ours("entries")["status"].to_pylist()
 
 
-@pytest.mark.parametrize("table", ["parts", "plain", "empty"])
+@pytest.mark.parametrize("table", ["parts", "plain", "empty", "deletes"])
 def test_arrow_types_are_those_of_pyiceberg_but_for_the_ones_where_java_has_others(
     peers: dict[str, Peer], table: str
 ) -> None:

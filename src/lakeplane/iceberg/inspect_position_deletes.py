@@ -160,7 +160,7 @@ def _guarded(
     try:
         paths, positions = (column.combine_chunks() for column in read(data, source, most).columns)
         return _natural(paths, positions, source)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidMetadata(f"cannot be read as position deletes: {error}", source=source) from None
 
 
@@ -174,7 +174,9 @@ def _natural(paths: pa.Array, positions: pa.Array, source: str) -> tuple[pa.Arra
     if coded.null_count or positions.null_count:
         raise InvalidMetadata("a path or position is null", source=source)
     numbers = coded.indices.cast(pa.int32())
-    return pa.DictionaryArray.from_arrays(numbers, texts.cast(pa.string())), positions.cast(pa.int64())
+    # By way of bytes, as that looks whether they are UTF-8, which readers of files do not.
+    names = texts.cast(pa.large_binary()).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(numbers, names), positions.cast(pa.int64())
 
 
 def _check_rows(rows: int, most: int, source: str) -> None:

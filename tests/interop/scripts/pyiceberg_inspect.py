@@ -1,7 +1,8 @@
-"""Metadata tables by PyIceberg, of tables that it has made itself.
+"""Metadata tables by PyIceberg, of tables that it has made itself and of others.
 
-The question is the directory to work in. Each metadata table becomes an Arrow file there; the answer names
-the metadata file of each table, the metadata tables, and a snapshot of the past.
+The question is the directory to work in, and the metadata files of the others. Each metadata table becomes
+an Arrow file there; the answer names the metadata file of each table, the metadata tables, and a snapshot of
+the past.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.ipc
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import StaticTable
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import (
     BinaryType,
@@ -40,7 +42,8 @@ from pyiceberg.types import (
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-directory = Path(json.load(sys.stdin))
+question = json.load(sys.stdin)
+directory = Path(question["directory"])
 catalog = SqlCatalog("peer", uri=f"sqlite:///{directory}/catalog.db", warehouse=f"file://{directory}")
 catalog.create_namespace("ns")
 
@@ -158,4 +161,6 @@ def inspect(table: Table) -> dict[str, Any]:
     return {"metadata": table.metadata_location, "past": past, "tables": found}
 
 
-json.dump({"parts": inspect(partitioned()), "plain": inspect(plain()), "empty": inspect(empty())}, sys.stdout)
+tables = {"parts": partitioned(), "plain": plain(), "empty": empty()}
+tables |= {name: StaticTable.from_metadata(place) for name, place in question["others"].items()}
+json.dump({name: inspect(table) for name, table in tables.items()}, sys.stdout)
