@@ -21,7 +21,7 @@ _SIGN: Final = 128
 _NOTHING = pa.py_buffer(b"")
 
 
-def bitmap(flags: Bytes | None) -> pa.Buffer | None:
+def bitmap(flags: Bytes | npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     """Flags of a byte each as bits; None where all of them are set, or there are none."""
     if flags is None or flags.all():
         return None
@@ -52,12 +52,12 @@ def scalars(
     return found
 
 
-def wide_decimals(data: bytes, starts: Numbers, lengths: Numbers, place: str) -> pa.Buffer:
+def wide_decimals(data: bytes | Bytes, starts: Numbers, lengths: Numbers, place: str) -> pa.Buffer:
     """Numbers of any length, most significant byte first, as the numbers of 16 bytes that Arrow has."""
     if len(lengths) and lengths.max() > WIDE:
         values = (data[start : start + length] for start, length in zip(starts, lengths, strict=True))
-        return pa.py_buffer(b"".join(_wide(value, place) for value in values))
-    bytes_ = np.frombuffer(data or b"\0", np.uint8)
+        return pa.py_buffer(b"".join(_wide(bytes(value), place) for value in values))
+    bytes_ = np.frombuffer(data if len(data) else b"\0", np.uint8)
     places = np.arange(WIDE)
     inside = places < lengths[:, None]
     found = bytes_[np.where(inside, (starts + lengths)[:, None] - 1 - places, 0)]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeplane.avro.columns import WIDE, bitmap, wide_decimals
 from lakeplane.model.expressions.physical import can_compare, plain
 from lakeplane.model.temporal import DAY_MICROS, DAY_NANOS
 from lakeplane.model.types import (
@@ -48,7 +49,6 @@ _NARROW: Final[dict[Type, tuple[str, int]]] = {
     TIMESTAMP_NS: ("<i4", DAY_NANOS),
 }
 _UUID_BYTES: Final = 16
-_DECIMAL_BYTES: Final = 16
 
 
 def read_bounds(type_: Type, column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
@@ -125,17 +125,6 @@ def _decimals(
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
 ) -> pa.Array:
-    """Big-endian numbers of any length, as the little-endian ones of Arrow."""
-    known = (lengths > 0) & (lengths <= _DECIMAL_BYTES)
-    places = np.arange(_DECIMAL_BYTES)
-    at = starts[:, None] + lengths[:, None] - 1 - places
-    inside = known[:, None] & (places < lengths[:, None])
-    if not len(bytes_):
-        return pa.nulls(len(starts), pa.decimal128(type_.precision, type_.scale))
-    found = bytes_[np.where(inside, at, 0)]
-    negative = known & (bytes_[np.where(known, starts, 0)] >= 128)  # noqa: PLR2004 - the sign bit
-    filled = np.where(inside, found, np.where(negative, np.uint8(255), np.uint8(0))[:, None])
-    validity = np.packbits(known, bitorder="little")
-    decimal = pa.decimal128(38, type_.scale)
-    buffers = [pa.py_buffer(validity.tobytes()), pa.py_buffer(np.ascontiguousarray(filled).tobytes())]
-    return pa.Array.from_buffers(decimal, len(starts), buffers)
+    known = (lengths > 0) & (lengths <= WIDE)
+    values = wide_decimals(bytes_, starts, np.where(known, lengths, 0), "bound")
+    return pa.Array.from_buffers(pa.decimal128(38, type_.scale), len(starts), [bitmap(known), values])
