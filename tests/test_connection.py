@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,8 @@ def test_what_cannot_be_reached_is_refused(
 
 def test_a_misspelled_option_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LakeplaneError, match=r"s3\.endpiont"):
-        lp.connect("s3://bucket/lake", **{"s3.endpiont": "http://localhost"})
+        misspelled: dict[str, Any] = {"s3.endpiont": "http://localhost"}
+        lp.connect("s3://bucket/lake", **misspelled)
     del tmp_path
 
 
@@ -104,9 +106,12 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
     with pytest.raises(LakeplaneError) as failure:
         lp.connect(f"postgresql+psycopg://u:{secret}@127.0.0.1:1/d", warehouse=tmp_path).namespaces()
     assert secret not in str(failure.value) + repr(failure.value)
-    lake = lp.connect(
-        "s3://bucket/lake", **{"s3.secret-access-key": secret, "s3.access-key-id": "me", "s3.region": "eu"}
-    )
+    options: dict[str, Any] = {
+        "s3.secret-access-key": secret,
+        "s3.access-key-id": "me",
+        "s3.region": "eu",
+    }
+    lake = lp.connect("s3://bucket/lake", **options)
     assert secret not in repr(lake) + str(vars(lake)) + str(vars(lake._catalog))
 
 

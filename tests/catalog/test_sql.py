@@ -895,7 +895,7 @@ def test_a_password_is_never_told(
     told = []
     with caplog.at_level(logging.DEBUG):
         for text in texts:
-            with pytest.raises(LakeplaneError) as caught:  # noqa: PT012
+            with pytest.raises(LakeplaneError) as caught:
                 pointers = SqlPointers(text, timeout=2)
                 told.append(repr(pointers))
                 with pytest.raises(InvalidInput, match="do not travel"):

@@ -41,6 +41,7 @@ _PLAIN: Final[dict[Type, AvroSchema]] = {
     Primitive.TIMESTAMPTZ_NS: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
     Primitive.STRING: "string",
     Primitive.BINARY: "bytes",
+    Primitive.UUID: {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
 }
 
 _ALLOWED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -133,8 +134,6 @@ def _avro_type(type_: Type, name: str) -> AvroSchema:
             }
         case Fixed():
             return {"type": "fixed", "name": f"fixed_{type_.length}", "size": type_.length}
-        case Primitive.UUID:
-            return {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}
         case Geometry() | Geography():
             return "bytes"
         case Primitive.VARIANT:

@@ -38,8 +38,8 @@ from lakeplane.errors import (
     StoreCannot,
 )
 from lakeplane.model.location import Location
-from lakeplane.storage.local_walk import below, folder_names
 from lakeplane.model.parallel import in_parallel
+from lakeplane.storage.local_walk import below, folder_names
 from lakeplane.storage.recipe import Recipe, RecipePart
 from lakeplane.storage.store import (
     READ_LIMIT,

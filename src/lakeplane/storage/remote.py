@@ -28,9 +28,9 @@ from lakeplane.errors import (
     StoreCannot,
 )
 from lakeplane.model.location import Location
+from lakeplane.model.parallel import in_parallel, try_all
 from lakeplane.storage.clients import Clients, Refresh, make_clients
 from lakeplane.storage.options import NONE, Options
-from lakeplane.model.parallel import in_parallel, try_all
 from lakeplane.storage.recipe import Recipe, RecipePart
 from lakeplane.storage.remote_errors import RANGE_BEYOND_END, Action, Collision, answer_in, translate
 from lakeplane.storage.store import (
