@@ -197,7 +197,7 @@ def check_counts(found: ReadPlan, contents: Contents) -> None:
     assert counts.deletes == 0
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(examples())
 def test_a_plan_has_every_file_with_a_matching_row(example: tuple[History, Condition]) -> None:
     (built, snapshots), condition = example
@@ -212,7 +212,7 @@ def test_a_plan_has_every_file_with_a_matching_row(example: tuple[History, Condi
     assert paths(plan(built.metadata, reading)) == set(snapshots[-1][1])
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(examples(only_understood=True))
 def test_the_residuals_of_planned_files_leave_exactly_the_matching_rows(
     example: tuple[History, Condition],
@@ -227,3 +227,23 @@ def test_the_residuals_of_planned_files_leave_exactly_the_matching_rows(
         left = matches_rows(found.residuals[code], columns_of(rows).__getitem__, len(rows))
         assert left.tolist() == [condition.holds(row) is True for row in rows], condition.sql
     assert len(set(found.residuals)) == len(found.residuals)
+
+
+@st.composite
+def many_conditions(draw: st.DrawFn) -> tuple[History, list[Condition]]:
+    names = draw(FOCI)
+    return draw(histories(names)), draw(st.lists(any_conditions(names), min_size=2, max_size=4))
+
+
+@settings(max_examples=25)
+@given(many_conditions())
+def test_what_is_kept_of_other_plans_changes_none(example: tuple[History, list[Condition]]) -> None:
+    (built, snapshots), some = example
+    reading = built.reading()
+    for condition in (*some, some[0]):
+        for snapshot_id, _ in snapshots[-2:]:
+            kept = plan(built.metadata, reading, condition.sql, snapshot_id)
+            fresh = plan(built.metadata, built.reading(), condition.sql, snapshot_id)
+            both = [each.files.drop_columns(["partition"]) for each in (kept, fresh)]
+            assert both[0].equals(both[1]), condition.sql
+            assert (kept.residuals, kept.counts) == (fresh.residuals, fresh.counts), condition.sql
