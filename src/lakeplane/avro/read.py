@@ -17,7 +17,7 @@ from lakeplane.avro import rows
 from lakeplane.avro.container import Block, Header, naming, parse_header, unpack_blocks
 from lakeplane.avro.fit import fit
 from lakeplane.avro.limits import DEFAULT_LIMITS, Limits
-from lakeplane.avro.schema import parse_schema
+from lakeplane.avro.schema import parse_schema, weight
 from lakeplane.avro.selection import Pick, Selection, select
 
 __all__ = ["DEFAULT_LIMITS", "AvroFile", "Engine", "Header", "Limits", "Pick", "read_avro", "read_header"]
@@ -26,6 +26,10 @@ Engine = Literal["wasm", "rows"]
 """How files are decoded and encoded: by generated code, or in plain Python."""
 
 _ENGINE: Final[Engine] = "wasm" if find_spec("wasmtime") and sys.byteorder == "little" else "rows"
+
+
+_MOST_CODE: Final = 3_000
+"""Code for heavier schemas takes seconds to compile, and then minutes: plain Python reads those."""
 
 
 class Decoder(Protocol):
@@ -84,8 +88,9 @@ def read_avro(
 
 @lru_cache(maxsize=32)
 def _decoder(schema: bytes, picks: tuple[Pick, ...] | None, limits: Limits, engine: Engine) -> Decoder:
-    selection = select(parse_schema(msgspec.json.decode(schema), limits), picks)
-    if engine == "rows":
+    root = parse_schema(msgspec.json.decode(schema), limits)
+    selection = select(root, picks)
+    if engine == "rows" or weight(root) > _MOST_CODE:
         return rows.Decoder(selection, limits)
     from lakeplane.avro import wasm  # noqa: PLC0415  # there may be none
 

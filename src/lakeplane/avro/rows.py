@@ -120,8 +120,8 @@ def _inside(record: Record, inside: Inside, limits: Limits, found: list[list[Any
         for number, target in enumerate(targets):
             step = _target(field.type, target, limits, found)
             steps.append(_again(step) if number < len(targets) - 1 else step)
-        if not targets:
-            steps.append(_reader(field.type, limits))
+        if not targets and not is_empty(field.type):
+            steps.append(_skipper(field.type, limits))
 
     def read(cursor: _Cursor) -> None:
         for step in steps:
@@ -228,9 +228,9 @@ def _reader(node: Node, limits: Limits) -> _Read:
             parts = [_reader(field.type, limits) for field in fields]
             return lambda cursor: tuple(part(cursor) for part in parts)
         case Array(items=items):
-            return _list_reader(_reader(items, limits), limits, empty=is_empty(items))
+            return _list_reader(_reader(items, limits), limits, empty_parts=_empty_parts(items))
         case Map(values=values):
-            return _list_reader(_entry_reader(_reader(values, limits)), limits, empty=False)
+            return _list_reader(_entry_reader(_reader(values, limits)), limits)
 
 
 def _entry_reader(read: _Read) -> _Read:
@@ -259,16 +259,59 @@ def _scalar_reader(node: Scalar) -> _Read:
             return lambda cursor: struct.unpack("<d", cursor.take(8))[0]
 
 
-def _list_reader(read: _Read, limits: Limits, *, empty: bool) -> _Read:
+def _skipper(node: Node, limits: Limits) -> _Read:
+    """Goes past a value; what takes no bytes takes no time."""
+    match node:
+        case Scalar():
+            return _scalar_reader(node)
+        case Optional(value=value, null_at=null_at):
+            return _optional_reader(_skipper(value, limits), null_at)
+        case Choice(branches=branches):
+            skippers = [_skipper(branch, limits) for branch in branches]
+            return lambda cursor: skippers[_branch(cursor, len(skippers))](cursor)
+        case Record(fields=fields):
+            parts = [_skipper(field.type, limits) for field in fields if not is_empty(field.type)]
+            return lambda cursor: [part(cursor) for part in parts]
+        case Array(items=items):
+            return _list_skipper(_skipper(items, limits), limits, empty=is_empty(items))
+        case Map(values=values):
+            return _list_skipper(_entry_reader(_skipper(values, limits)), limits, empty=False)
+
+
+def _list_skipper(skip: _Read, limits: Limits, *, empty: bool) -> _Read:
+    def skip_list(cursor: _Cursor) -> None:
+        while count := cursor.long():
+            if count < 0:
+                count = -count
+                cursor.long()
+            if count > (limits.empty_items if empty else len(cursor.data) - cursor.at):
+                raise InvalidMetadata("counts more items than it can hold")
+            if not empty:
+                for _ in range(count):
+                    skip(cursor)
+
+    return skip_list
+
+
+def _empty_parts(node: Node) -> int:
+    """How many values are in one that takes no bytes; 0 if it takes some."""
+    match node:
+        case Record(fields=fields) if is_empty(node):
+            return 1 + sum(_empty_parts(field.type) for field in fields)
+        case _:
+            return int(is_empty(node))
+
+
+def _list_reader(read: _Read, limits: Limits, *, empty_parts: int = 0) -> _Read:
     def read_list(cursor: _Cursor) -> list[Any]:
         found: list[Any] = []
         while count := cursor.long():
             if count < 0:
                 count = -count
                 cursor.long()
-            if count > (limits.empty_items - len(found) if empty else len(cursor.data) - cursor.at):
+            if count > (limits.empty_items - len(found) if empty_parts else len(cursor.data) - cursor.at):
                 raise InvalidMetadata("counts more items than it can hold")
-            cursor.spend(count)
+            cursor.spend(count * max(1, empty_parts))
             found += [read(cursor) for _ in range(count)]
         return found
 

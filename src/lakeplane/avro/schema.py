@@ -115,6 +115,23 @@ def is_empty(node: Node) -> bool:
             return False
 
 
+def weight(node: Node, around: int = 1) -> int:
+    """About how much code is needed for a type: what is in an array is gone over for each array around it."""
+    match node:
+        case Scalar():
+            return around
+        case Optional(value=value):
+            return around + weight(value, around)
+        case Choice(branches=branches):
+            return around + sum(weight(branch, around) for branch in branches)
+        case Record(fields=fields):
+            return sum(weight(field.type, around) for field in fields)
+        case Array(items=items):
+            return around + weight(items, around + 1)
+        case Map(values=values):
+            return 2 * around + weight(values, around + 1)
+
+
 def record_of(node: Node) -> tuple[Record, Literal[0, 1] | None]:
     """The record of a file's rows, and where null is if the schema is a union with null, as Paimon writes."""
     match node:

@@ -56,6 +56,7 @@ def _engine() -> wasmtime.Engine:
     return wasmtime.Engine(config)
 
 
+_engine()  # Made on import, and once: what one engine has compiled does not run in another.
 atexit.register(_engine.cache_clear)
 
 
