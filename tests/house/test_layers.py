@@ -14,6 +14,7 @@ BELOW = {
     "model": {"model"},
     "avro": {"model", "avro"},
     "iceberg": {"model", "avro", "iceberg"},
+    "files": {"model", "avro", "iceberg", "files"},
     "paimon": {"model", "avro", "paimon"},
 }
 """What a format floor may import of lakeplane, besides its errors. None of these floors does I/O."""

@@ -1,0 +1,1 @@
+"""Data files: written with Arrow, and what their footers tell."""
