@@ -115,8 +115,10 @@ connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "thread
 for module in (duckdb_extension_avro, duckdb_extension_iceberg):
     [extension] = Path(module.__file__).parent.rglob("*.duckdb_extension")
     connection.load_extension(str(extension))
-begin = time.process_time() connection.execute("SELECT count(*), sum(record_count) FROM
-iceberg_metadata(?)", [sys.argv[1] + "/v1.metadata.json"]).fetchall() print(time.process_time() - begin)
+begin = time.process_time()
+query = "SELECT count(*), sum(record_count) FROM iceberg_metadata(?)"
+connection.execute(query, [sys.argv[1] + "/v1.metadata.json"]).fetchall()
+print(time.process_time() - begin)
 """
 
 
