@@ -1096,6 +1096,10 @@ def some_update(draw: st.DrawFn, table: TableMetadata) -> u.TableUpdate:
     return choice
 
 
+REFUSED = (InvalidChange, RequirementFailed)
+"""Two new snapshots in one change may have drawn the same sequence number: that is somebody else's, too."""
+
+
 @settings(max_examples=60)
 @given(data=st.data(), version=st.sampled_from(VERSIONS))
 def test_any_sequence_of_updates_keeps_the_invariants(data: st.DataObject, version: int) -> None:
@@ -1105,7 +1109,7 @@ def test_any_sequence_of_updates_keeps_the_invariants(data: st.DataObject, versi
         before = serialize_metadata(base)
         try:
             after = change(base, *updates)
-        except InvalidChange:
+        except REFUSED:
             after = base
         else:
             again = read_updates(msgspec.json.decode(msgspec.json.encode(write_updates(updates))))
@@ -1154,6 +1158,6 @@ def test_a_wrong_update_refuses_the_whole_change(data: st.DataObject) -> None:
     choices: list[u.TableUpdate] = [u.SetCurrentSchema(99), taken, u.UpgradeFormatVersion(9)]
     wrong = data.draw(st.sampled_from(choices))
     assume(not any(isinstance(each, u.RemoveSnapshots) for each in good))
-    with pytest.raises(InvalidChange):
+    with pytest.raises(REFUSED):
         change(base, *good, wrong)
     assert base == metadata(3)
