@@ -25,6 +25,7 @@ from lakeplane.errors import (
     NamespaceNotEmpty,
     NoSpace,
     NotFound,
+    NotSupported,
     OutcomeUnknown,
     RequirementFailed,
     StorageError,
@@ -33,7 +34,7 @@ from lakeplane.errors import (
 )
 
 if TYPE_CHECKING:
-    from lakeplane.connection import connect
+    from lakeplane.connection import connect, open  # noqa: A004 - users write lakeplane.open
     from lakeplane.lake import Lake
     from lakeplane.receipt import Commit
     from lakeplane.table import Table, View
@@ -60,6 +61,7 @@ __all__ = [
     "NamespaceNotEmpty",
     "NoSpace",
     "NotFound",
+    "NotSupported",
     "OutcomeUnknown",
     "RequirementFailed",
     "StorageError",
@@ -68,9 +70,17 @@ __all__ = [
     "UnsupportedVersion",
     "View",
     "connect",
+    "open",
 ]
 
-_LATER = {"Commit": "receipt", "Lake": "lake", "Table": "table", "View": "table", "connect": "connection"}
+_LATER = {
+    "Commit": "receipt",
+    "Lake": "lake",
+    "Table": "table",
+    "View": "table",
+    "connect": "connection",
+    "open": "connection",
+}
 """What is imported when it is first used, so that ``import lakeplane`` costs next to nothing."""
 
 

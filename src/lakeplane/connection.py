@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from lakeplane.catalog.catalog import Catalog
 from lakeplane.catalog.filesystem import FilesystemCatalog
+from lakeplane.catalog.lone import LoneTable, home_of
 from lakeplane.catalog.memory import MemoryPointers
 from lakeplane.catalog.metadata_files import Surroundings
 from lakeplane.catalog.pointer_catalog import PointerCatalog
@@ -21,6 +22,7 @@ from lakeplane.lake import Lake
 from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.open import open_router
 from lakeplane.storage.store import Store
+from lakeplane.table import Table
 
 _SQL: Final = re.compile(r"(sqlite|postgresql|mysql|mariadb)(\+\w+)?:")
 _REAL: Final = Surroundings(now_ms=lambda: time.time_ns() // 1_000_000, new_id=lambda: str(uuid.uuid4()))
@@ -54,6 +56,25 @@ def connect(
         # An empty setting must not turn the directory that somebody happens to be in into a warehouse.
         raise InvalidInput("an empty text names no catalog", hint="Give a directory or a URL")
     return Lake(_catalog(text, warehouse, locations, options), _cache(cache_bytes, cache_folder))
+
+
+def open(  # noqa: A001 - it is lakeplane.open
+    path: str | Path,
+    *,
+    locations: Iterable[str] = (),
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+    cache_folder: str | Path | None = None,
+    **options: Any,
+) -> Table:
+    """Open a table without a catalog, to read it: by its directory, or by one of its metadata files.
+
+    In a directory, the newest metadata file counts. ``locations`` are places beside the directory that the
+    table's files may lie in; the other options are those of ``connect``.
+    """
+    at = _place(str(path))
+    store, _ = _stores(home_of(at), locations, options)
+    table = LoneTable(at, store)
+    return Table(table, table.load("table", table.name), _cache(cache_bytes, cache_folder))
 
 
 def _cache(size: int, folder: str | Path | None) -> ManifestCache:

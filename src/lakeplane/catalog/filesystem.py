@@ -37,7 +37,7 @@ from lakeplane.catalog.metadata_files import (
     serialize,
 )
 from lakeplane.catalog.names import Name, Namespace, check_new, check_part, show
-from lakeplane.catalog.versions import HINT, Series, Version
+from lakeplane.catalog.versions import HINT, TABLE_SUFFIXES, Series, Version
 from lakeplane.errors import (
     AccessDenied,
     AlreadyExists,
@@ -63,7 +63,6 @@ from lakeplane.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-_TABLE_SUFFIXES: Final = ("metadata.json", "gz.metadata.json", "metadata.json.gz")
 _VIEW_SUFFIXES: Final = ("view.json",)
 _NAMESPACE: Final = ".namespace"
 _PAIMON: Final = ".db"
@@ -226,7 +225,7 @@ class FilesystemCatalog:
         return found[1]
 
     def _series(self, kind: Kind, name: Name) -> Series:
-        suffixes = _TABLE_SUFFIXES if kind == "table" else _VIEW_SUFFIXES
+        suffixes = TABLE_SUFFIXES if kind == "table" else _VIEW_SUFFIXES
         return Series(self._store, self._directory(name.parts) / "metadata", suffixes)
 
     def _is_entry(self, kind: Kind, name: Name) -> bool:
@@ -449,4 +448,4 @@ def _uuid(metadata: Metadata) -> str | None:
 def _suffix(kind: Kind, base: Metadata | None) -> str:
     if kind == "view":
         return _VIEW_SUFFIXES[0]
-    return _TABLE_SUFFIXES[1 if isinstance(base, TableMetadata) and is_compressed(base) else 0]
+    return TABLE_SUFFIXES[1 if isinstance(base, TableMetadata) and is_compressed(base) else 0]

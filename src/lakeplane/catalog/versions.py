@@ -16,6 +16,8 @@ from lakeplane.model.location import Location
 from lakeplane.storage.store import Store
 
 HINT: Final = "version-hint.text"
+TABLE_SUFFIXES: Final = ("metadata.json", "gz.metadata.json", "metadata.json.gz")
+"""How the metadata files of tables end; the last is what old writers called a gzipped one."""
 
 _VERSION: Final = re.compile(r"v(\d+)\.(.+)")
 _DROPPED: Final = re.compile(r"dropped-v(\d+)-.+\.json")

@@ -25,7 +25,7 @@ def by_pyiceberg(path: str) -> list[Any]:
         return [[row[position] for position in range(len(row))] for row in rows]
 
 
-def written(codec: str) -> str:
+def written(codec: Any) -> str:
     """A file of 2,000 rows, in base 64."""
     out = io.BytesIO()
     frame = pl.DataFrame({"n": range(2000), "t": [f"row {row % 7}" for row in range(2000)]})
