@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from lakeplane.errors import InvalidInput
+from lakeplane.given_schema import as_schema
 from lakeplane.iceberg import evolve as steps
 from lakeplane.iceberg.evolve import Step
 from lakeplane.model import evolution as schema
@@ -77,6 +78,13 @@ class Evolution:
         """Widen a column's type, make it optional, or change its doc or the default of rows to come."""
         wider = type if isinstance(type, UnsetType) else _type(type)
         self.steps.append(schema.UpdateColumn(path, wider, required, doc, default))
+
+    def union_by_name(self, schema: Any) -> None:
+        """Add the columns that another schema has more, at any depth, and widen types until its rows fit.
+
+        It is matched by name after all other steps. Nothing is dropped, narrowed or made required.
+        """
+        self.steps.append(steps.UnionByName(as_schema(schema)))
 
     def set_identifier_fields(self, *paths: str) -> None:
         """Say which columns identify a row; none: no columns do."""

@@ -22,6 +22,7 @@ from lakeplane.errors import (
     StorageError,
 )
 from lakeplane.evolution import Evolution
+from lakeplane.given_schema import as_schema
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.evolve import propose_evolution
 from lakeplane.iceberg.manifest_cache import ManifestCache
@@ -310,21 +311,3 @@ def _own_files(entry: Entry, store: Store, cache: ManifestCache) -> list[Locatio
     files = [*reachable(table, reading_of(store, cache)), entry.metadata_location]
     found = dict.fromkeys(map(parse_location, files))
     return [at for at in found if any(place.contains(at) for place in places)]
-
-
-def as_schema(given: Any) -> Schema:
-    """Turn what users have for a schema into ours: DDL text, a Spark or an Arrow schema."""
-    if isinstance(given, Schema):
-        return given
-    if not isinstance(given, str) and hasattr(given, "toDDL"):
-        given = given.toDDL()
-    if isinstance(given, str):
-        from lakeplane.model.ddl import parse_ddl  # noqa: PLC0415 - sqlglot is slow to import
-
-        return parse_ddl(given)
-    if type(given).__module__.startswith("pyarrow"):
-        from lakeplane.model.arrow_schema import from_arrow  # noqa: PLC0415 - so is pyarrow
-
-        return from_arrow(given)
-    hint = "Give DDL text, a pyarrow.Schema, a Spark StructType, or a lakeplane Schema"
-    raise InvalidInput(f"not a schema: {type(given).__name__}", hint=hint)

@@ -18,6 +18,7 @@ from lakeplane.iceberg.evolve import (
     SetProperties,
     SetSortOrder,
     Step,
+    UnionByName,
     Upgrade,
     propose_evolution,
 )
@@ -296,3 +297,15 @@ def test_another_table_of_the_same_name_is_not_changed() -> None:
     table = new_table()
     requirements, _ = propose_evolution(table, [SetProperties(FrozenDict({"a": "1"}))])
     assert q.AssertTableUuid(table.table_uuid or "") in requirements
+
+
+def test_a_union_comes_after_all_other_steps() -> None:
+    incoming = Schema((Field(1, "bytes", LONG), Field(2, "extra", INT), Field(3, "region", STRING)))
+    after = evolved(new_table(), UnionByName(incoming), RenameColumn("size", "bytes"))
+    assert after.schema.fields == (
+        *COLUMNS.fields[:3],
+        Field(4, "bytes", LONG),
+        Field(5, "extra", INT),
+    )
+    assert after.last_column_id == 5
+    assert evolved(after, UnionByName(incoming)) is after

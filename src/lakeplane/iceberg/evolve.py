@@ -24,6 +24,7 @@ from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
+from lakeplane.model.schema_union import union_by_name
 from lakeplane.model.sorting import UNSORTED, SortOrder
 from lakeplane.model.transforms import Void
 
@@ -46,6 +47,12 @@ class RenamePartitionField(msgspec.Struct, frozen=True):
 
     field: str
     name: str
+
+
+class UnionByName(msgspec.Struct, frozen=True):
+    """Widen the schema until rows of another one fit, matched by name after all other steps."""
+
+    schema: Schema
 
 
 class SetSortOrder(msgspec.Struct, frozen=True):
@@ -80,7 +87,14 @@ class Upgrade(msgspec.Struct, frozen=True):
 
 PartitionStep: TypeAlias = AddPartitionField | RemovePartitionField | RenamePartitionField
 Step: TypeAlias = (
-    SchemaChange | PartitionStep | SetSortOrder | SetProperties | RemoveProperties | SetLocation | Upgrade
+    SchemaChange
+    | UnionByName
+    | PartitionStep
+    | SetSortOrder
+    | SetProperties
+    | RemoveProperties
+    | SetLocation
+    | Upgrade
 )
 
 _PARTITION_STEPS = (AddPartitionField, RemovePartitionField, RenamePartitionField)
@@ -113,6 +127,10 @@ def propose_evolution(
     )
     schema_steps = [step for step in steps if isinstance(step, get_args(SchemaChange))]
     schema, last_column_id = evolve(table.schema, schema_steps, rules)
+    for step in steps:
+        if isinstance(step, UnionByName):
+            known = replace(rules, last_column_id=last_column_id)
+            schema, last_column_id = union_by_name(schema, step.schema, known)
     if schema is not table.schema:
         requirements.append(q.AssertCurrentSchemaId(table.current_schema_id))
         requirements.append(q.AssertLastAssignedFieldId(table.last_column_id))
