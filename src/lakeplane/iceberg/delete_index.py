@@ -83,7 +83,7 @@ class _Index:
         self.paths = plain(data["file_path"])
         self.delete_paths = plain(deletes["file_path"])
         self.numbers, self.delete_numbers = _ranks(data["sequence_number"], deletes["sequence_number"])
-        self.partitions, self.delete_partitions = _partition_codes(data, deletes)
+        self.partitions, self.delete_partitions = partition_codes(data, deletes)
         content = deletes["content"].to_numpy()
         puffin = to_mask(pc.equal(pc.utf8_upper(plain(deletes["file_format"])), "PUFFIN"))
         named = _named(deletes)
@@ -247,7 +247,7 @@ def _ranks(data: pa.ChunkedArray, deletes: pa.ChunkedArray) -> tuple[Numbers, Nu
     return ranks[: len(data)].astype(np.int64), ranks[len(data) :].astype(np.int64)
 
 
-def _partition_codes(data: pa.Table, deletes: pa.Table) -> tuple[Numbers, Numbers]:
+def partition_codes(data: pa.Table, deletes: pa.Table) -> tuple[Numbers, Numbers]:
     """A number for each partition that has deletes; -1 for data files of other specs."""
     tables = (data.select(["spec_id", "partition"]), deletes.select(["spec_id", "partition"]))
     codes = pa.concat_arrays([plain(each["spec_id"]) for each in tables]).to_numpy().astype(np.int64)

@@ -1,0 +1,158 @@
+"""Changes of the files of tables, published by the commit loop, with what is written for it.
+
+Only what certainly never landed is deleted, and only manifests and manifest lists that were written here:
+data files belong to whoever wrote them. After an answer that was lost for good, nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakeplane.catalog.catalog import Catalog, Entry
+from lakeplane.catalog.commit_loop import Work, publish
+from lakeplane.catalog.metadata_files import metadata_directory
+from lakeplane.errors import (
+    CatalogError,
+    CommitConflict,
+    InvalidLocation,
+    LakeplaneError,
+    OutcomeUnknown,
+    StorageError,
+)
+from lakeplane.iceberg.changes import Change, propose_change
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.snapshot_maker import AlreadyMade, Outside, Proposal, SnapshotMaker
+from lakeplane.model.location import parse_location
+from lakeplane.reading import reading_of
+from lakeplane.storage.store import Store
+
+if TYPE_CHECKING:
+    from lakeplane.iceberg.manifest_cache import ManifestCache
+
+log = logging.getLogger(__name__)
+
+
+def _new_snapshot_id() -> int:
+    """A random number of 63 bits, never 0: both halves of a random UUID."""
+    bits = uuid.uuid4().int
+    return ((bits >> 64) ^ bits) & (2**63 - 1) or 1
+
+
+class Around(NamedTuple):
+    """Time and chance; tests put their own in its place."""
+
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    new_snapshot_id: Callable[[], int] = _new_snapshot_id
+
+
+_REAL: Final = Around()
+
+
+def commit_change(
+    catalog: Catalog, entry: Entry, cache: ManifestCache, change: Change, *, around: Around = _REAL
+) -> tuple[Entry, int]:
+    """Publish a change of the files of a table; gives the table afterwards, and the attempts it took.
+
+    Raises:
+        CommitConflict: the change fits the table no more; it has not happened, and will not.
+        OutcomeUnknown: it may have happened. Nothing was deleted, and nothing of it may be.
+        LakeplaneError: any other says that the change has not happened.
+    """
+    return _Commit(catalog, entry, cache, change, around).publish()
+
+
+class _Commit:
+    """One change on its way."""
+
+    def __init__(
+        self, catalog: Catalog, entry: Entry, cache: ManifestCache, change: Change, around: Around
+    ) -> None:
+        self.catalog, self.entry, self.change = catalog, entry, change
+        self.store: Store = catalog.store_for(entry)
+        outside = Outside(
+            reading_of(self.store, cache),
+            self._put,
+            lambda table, name: str(metadata_directory(table) / name),
+            around.new_id,
+            around.new_snapshot_id,
+            around.now_ms,
+            _engine(),
+        )
+        self.maker = SnapshotMaker(outside)
+        self.is_sent = False
+
+    def publish(self) -> tuple[Entry, int]:
+        name = self.entry.name
+        try:
+            done = publish(self.catalog, [Work("table", name, self._propose)])
+            [entry], attempts = done.entries, done.attempts
+        except AlreadyMade:
+            entry, attempts = self.catalog.load("table", name), len(self.maker.named) + 1
+        except LakeplaneError as error:
+            if self._never_landed(error):
+                self._delete(self.maker.written)
+            raise
+        self._clean_up_after(entry)
+        return entry, attempts
+
+    def _propose(self, entry: Entry) -> Proposal:
+        # Who is asked again knows that the attempt before has not happened.
+        self.is_sent = False
+        table, before = entry.metadata, self.entry.metadata
+        assert isinstance(table, TableMetadata)
+        assert isinstance(before, TableMetadata)
+        if table.table_uuid != before.table_uuid:
+            problem = "this table was dropped, and its name belongs to another one now"
+            hint = "Load it anew if you mean that one"
+            raise CommitConflict(problem, source=str(self.entry.name), hint=hint)
+        proposal = propose_change(self.change, table, self.maker)
+        self.is_sent = True
+        return proposal
+
+    def _put(self, path: str, data: bytes) -> None:
+        at = parse_location(path)
+        try:
+            self.store.put(at, data)
+        except OutcomeUnknown:
+            # Nobody else has the name, so it may be written again; and nothing names it yet.
+            try:
+                self.store.put(at, data)
+            except OutcomeUnknown:
+                raise StorageError("it could not be written for certain", source=path) from None
+
+    def _never_landed(self, error: LakeplaneError) -> bool:
+        """Whether an error is the proof that nothing was published, and that nothing will be."""
+        if isinstance(error, OutcomeUnknown):
+            return False
+        return not self.is_sent or isinstance(error, CatalogError | StorageError)
+
+    def _clean_up_after(self, entry: Entry) -> None:
+        """Delete what earlier attempts have written and the one that landed does not name."""
+        table = entry.metadata
+        assert isinstance(table, TableMetadata)
+        snapshot = table.snapshots_by_id.get(self.maker.snapshot_id)
+        landed = None if snapshot is None else snapshot.manifest_list
+        if landed is None or landed not in self.maker.named:
+            return
+        used = {landed, *self.maker.named[landed]}
+        self._delete(path for path in self.maker.written if path not in used)
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        try:
+            self.store.delete(*map(parse_location, paths))
+        except (StorageError, InvalidLocation, OutcomeUnknown) as error:
+            log.warning("files of a commit could not be deleted, they are orphans: %s", error)
+
+
+def _engine() -> dict[str, str]:
+    """What summaries say of the writer."""
+    try:
+        return {"engine-name": "lakeplane", "engine-version": version("lakeplane")}
+    except PackageNotFoundError:
+        return {"engine-name": "lakeplane"}
