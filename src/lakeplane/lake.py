@@ -37,6 +37,7 @@ from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.resources import Resources
 from lakeplane.storage.store import Store
 from lakeplane.table import Table, View
 
@@ -49,9 +50,9 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
 class Lake:
     """A catalog, with everything in it."""
 
-    def __init__(self, catalog: Catalog, cache: ManifestCache | None = None) -> None:
+    def __init__(self, catalog: Catalog, resources: Resources | None = None) -> None:
         self._catalog = catalog
-        self._cache = cache or ManifestCache()
+        self._resources = resources or Resources(ManifestCache())
 
     def __repr__(self) -> str:
         return f"Lake({self._catalog!r})"
@@ -107,7 +108,7 @@ class Lake:
         return self._table(self._catalog.load("table", parse_name(name)))
 
     def _table(self, entry: Entry) -> Table:
-        return Table(self._catalog, entry, self._cache)
+        return Table(self._catalog, entry, self._resources)
 
     def view(self, name: str | Name) -> View:
         """A view as it is now."""
@@ -230,7 +231,7 @@ class Lake:
             return
         entry = self._catalog.load("table", full)
         store = self._catalog.store_for(entry)
-        files = _own_files(entry, store, self._cache)
+        files = _own_files(entry, store, self._resources.cache)
         self._catalog.drop("table", full)
         try:
             store.delete(*files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,15 @@ from lakeplane.iceberg.view import ViewMetadata
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.schema import Schema
 from lakeplane.receipt import Commit, receipt
+from lakeplane.resources import Resources
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeplane.iceberg.explain import Explanation
-    from lakeplane.iceberg.manifest_cache import ManifestCache
     from lakeplane.iceberg.manifest_scan import Reading
     from lakeplane.iceberg.time_travel import At
+    from lakeplane.spark.frames import DataFrame
 
 ProposeTable = Callable[[TableMetadata], Proposal]
 
@@ -36,12 +37,12 @@ ProposeTable = Callable[[TableMetadata], Proposal]
 class Table:
     """A table as it was when it was loaded, or last changed through this object; ``refresh`` looks again."""
 
-    def __init__(self, catalog: Catalog, entry: Entry, cache: ManifestCache) -> None:
+    def __init__(self, catalog: Catalog, entry: Entry, resources: Resources) -> None:
         assert isinstance(entry.metadata, TableMetadata)
         self._catalog = catalog
         self._entry = entry
         self._metadata = entry.metadata
-        self._cache = cache
+        self._resources = resources
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, v{self.metadata.format_version}, {len(self.snapshots)} snapshots)"
@@ -91,6 +92,24 @@ class Table:
         self._become(self._catalog.load("table", self._entry.name))
         return self
 
+    def read(
+        self, columns: Sequence[str] | None = None, where: str | None = None, at: At = None
+    ) -> DataFrame:
+        """The rows of the table, as an ordinary DataFrame of Spark.
+
+        Args:
+            columns: Some of the columns, in this order. On request also what Iceberg tells of each row:
+                ``_file``, ``_pos``, ``_partition``, ``_spec_id``, ``_row_id`` and
+                ``_last_updated_sequence_number``.
+            where: A condition in Spark's SQL. It leaves out files before Spark hears of them, which filters
+                that are chained to the DataFrame later cannot do.
+            at: A snapshot id, a branch, a tag or a time; without one, the table as it was loaded.
+        """
+        from lakeplane.reading import read_rows  # noqa: PLC0415 - planning brings pyarrow
+
+        store = self._catalog.store_for(self._entry)
+        return read_rows(self.metadata, store, self._resources, columns=columns, where=where, at=at)
+
     def explain(self, where: str | None = None, at: At = None, *, zone: str = "UTC") -> Explanation:
         """Tell what a read would look at: what is kept, what is left out, and by which rule.
 
@@ -115,7 +134,7 @@ class Table:
         """How the files of the table's metadata are read, and where they are kept."""
         from lakeplane.reading import reading_of  # noqa: PLC0415 - planning brings pyarrow
 
-        return reading_of(self._catalog.store_for(self._entry), self._cache)
+        return reading_of(self._catalog.store_for(self._entry), self._resources.cache)
 
     def evolve(self, *, allow_incompatible: bool = False, case_sensitive: bool = True) -> Evolving:
         """Change columns, partition fields, sort order, properties and more, all published at the end.

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import random
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -222,8 +223,9 @@ def test_a_table_and_a_view_and_a_namespace_do_not_share_a_name() -> None:
 # Many processes
 
 
-def _write(folder: str, commits: int, seed: int, acknowledged: multiprocessing.SimpleQueue[int]) -> None:
+def _write(folder: str, commits: int, seed: int) -> list[int]:
     catalog, chance = local(Path(folder)), random.Random(seed)
+    acknowledged = []
     for _ in range(commits):
         while True:
             requirements, updates, snapshot_id = append(table_of(catalog, ORDERS))
@@ -232,7 +234,8 @@ def _write(folder: str, commits: int, seed: int, acknowledged: multiprocessing.S
                 break
             assert isinstance(outcome, Conflict), outcome
             time.sleep(chance.random() / 100)
-        acknowledged.put(snapshot_id)
+        acknowledged.append(snapshot_id)
+    return acknowledged
 
 
 @pytest.mark.parametrize(("properties", "commits"), [({}, 50), (FORGETFUL, 20)], ids=["keeping", "forgetful"])
@@ -243,17 +246,10 @@ def test_every_commit_of_many_processes_is_there_once(
     catalog.create_namespace(SHOP, {})
     keeping = {"write.metadata.previous-versions-max": "1000"}
     a_table(catalog, ORDERS, properties={**keeping, **properties})
-    spawn = multiprocessing.get_context("spawn")
-    acknowledged = spawn.SimpleQueue()
-    writers = [
-        spawn.Process(target=_write, args=(str(tmp_path), commits, seed, acknowledged)) for seed in range(4)
-    ]
-    for writer in writers:
-        writer.start()
-    found = [acknowledged.get() for _ in range(4 * commits)]
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0] * 4
+    with ProcessPoolExecutor(4, multiprocessing.get_context("spawn")) as pool:
+        writers = [pool.submit(_write, str(tmp_path), commits, seed) for seed in range(4)]
+        # A writer that fails is raised here; who waits for what it did not do waits for ever.
+        found = [snapshot_id for writer in writers for snapshot_id in writer.result()]
     table = table_of(catalog, ORDERS)
     assert table.current_snapshot_id is not None
     history = [snapshot.snapshot_id for snapshot in table.ancestors(table.current_snapshot_id)]
