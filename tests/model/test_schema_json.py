@@ -231,7 +231,6 @@ LIST: dict[str, Any] = {"type": "list", "element-id": 2, "element": "int", "elem
         ({"fields": "ab"}, "schema.fields"),
         ({"fields": [], "schema-id": "1"}, "schema.schema-id"),
         ({"fields": [], "schema-id": True}, "schema.schema-id"),
-        ({"fields": [], "schema-id": None}, "schema.schema-id"),
         ({"fields": [], "identifier-field-ids": 1}, "schema.identifier-field-ids"),
         ({"fields": [], "identifier-field-ids": ["1"]}, "schema.identifier-field-ids"),
         ({"fields": [GOOD], "identifier-field-ids": [7]}, "identifier-field-ids"),

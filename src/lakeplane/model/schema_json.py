@@ -7,6 +7,7 @@ from typing import Any
 from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.model import value_json
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
+from lakeplane.model.partitioning import is_int
 from lakeplane.model.records import Int, Record, read_all
 from lakeplane.model.schema import Schema, check_structure
 from lakeplane.model.types import Field, List, Map, Struct, Type, parse_type
@@ -38,8 +39,8 @@ def read_schema(raw: object, where: str = "schema") -> Schema:
     identifiers = document.get("identifier-field-ids") or ()
     if not isinstance(identifiers, list | tuple) or any(type(each) is not int for each in identifiers):
         raise InvalidMetadata("expected a list of field ids", field=f"{where}.identifier-field-ids")
-    schema_id = document.get("schema-id", 0)
-    if type(schema_id) is not int:
+    schema_id = 0 if document.get("schema-id") is None else document["schema-id"]
+    if not is_int(schema_id):
         raise InvalidMetadata(f"expected an integer, got {schema_id!r}", field=f"{where}.schema-id")
     fields = _read_fields(document, where)
     schema = Schema(fields, schema_id, tuple(identifiers), _unknown(document, _SCHEMA_KEYS))
