@@ -22,6 +22,12 @@ MAX_FIELD_ID: Final = 2**31 - 1 - 200
 
 MAX_DECIMAL_PRECISION: Final = 38
 MAX_FIXED_LENGTH: Final = 2**31 - 1
+MAX_NESTING: Final = 100
+"""How many levels of structs, lists and maps a column may have.
+
+What is read must also be changed, compared and shown, from deeper in a program than it was read.
+"""
+
 DEFAULT_CRS: Final = "OGC:CRS84"
 DEFAULT_EDGE_ALGORITHM: Final = "spherical"
 EDGE_ALGORITHMS: Final = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -232,6 +238,11 @@ def children(type_: Type) -> tuple[Field, ...]:
             return (type_.key_field, type_.value_field)
         case _:
             return ()
+
+
+def nesting(type_: Type) -> int:
+    """How many levels a nested type has; 0 for the others."""
+    return 1 + max((nesting(each.type) for each in children(type_)), default=0) if is_nested(type_) else 0
 
 
 def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
