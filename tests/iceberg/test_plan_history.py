@@ -7,7 +7,7 @@ import datetime as dt
 import msgspec
 import pytest
 
-from lakeplane.errors import InvalidInput
+from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.manifest_schema import ADDED, DELETED, EXISTING
 from lakeplane.iceberg.plan import plan, plan_appends
@@ -227,6 +227,16 @@ def test_appends_of_snapshots_that_name_their_manifests_themselves_are_read_once
     assert appended(built, None) == {*"abc"}
     assert appended(built, first.snapshot_id) == {*"bc"}
     assert appended(built, first.snapshot_id, second.snapshot_id) == {"b"}
+
+
+def test_a_snapshot_that_names_no_manifests_is_not_planned_as_one_without_rows() -> None:
+    built = build(("id", LONG), format_version=1)
+    built.commit(entries(built.metadata, [Listed("a")]))
+    [only] = built.metadata.snapshots
+    with_metadata(built, snapshots=(msgspec.structs.replace(only, manifest_list=None),))
+    with pytest.raises(InvalidMetadata, match="its rows cannot be found") as refusal:
+        at(built, None)
+    assert refusal.value.field == f"snapshot {only.snapshot_id}"
 
 
 def test_appends_of_an_empty_table_are_none() -> None:

@@ -81,7 +81,10 @@ def list_manifests(snapshot: Snapshot | None, reading: Reading) -> pa.Table:
         raise NotSupported("its manifest list is encrypted", field=f"snapshot {snapshot.snapshot_id}")
     path = snapshot.manifest_list
     if path is None:
-        return inline_list(snapshot.manifests or ())
+        if snapshot.manifests is None:
+            problem = "it names neither a manifest list nor manifests, so that its rows cannot be found"
+            raise InvalidMetadata(problem, field=f"snapshot {snapshot.snapshot_id}")
+        return inline_list(snapshot.manifests)
 
     def read() -> pa.Table:
         [data] = reading.read_many([path])
