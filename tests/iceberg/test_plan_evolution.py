@@ -10,7 +10,7 @@ import pytest
 
 from lakeplane.errors import InvalidExpression, InvalidMetadata
 from lakeplane.iceberg import updates as u
-from lakeplane.iceberg.manifest_list import ManifestFile
+from lakeplane.iceberg.manifest_list import FieldSummary, ManifestFile
 from lakeplane.iceberg.manifest_schema import DELETED, EXISTING
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import plan
@@ -19,7 +19,21 @@ from lakeplane.model.expressions.sql_text import to_sql
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Identity, UnknownTransform, Void
-from lakeplane.model.types import DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, Decimal, Field
+from lakeplane.model.types import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    Decimal,
+    Field,
+    Fixed,
+    Type,
+)
 from lakeplane.testing.tables import BuiltTable
 from tests.iceberg.built import (
     Facts,
@@ -273,7 +287,38 @@ def test_bounds_that_are_no_values_prune_nothing() -> None:
     assert "odd" in found(built, "d = 1.00")
 
 
+def test_bounds_of_nanoseconds_in_orc_files_leave_nothing_out() -> None:
+    """Java up to 1.11 wrote them as microseconds, so that all rows seemed to be of 1970 (iceberg #16922)."""
+    built = build(("at", TIMESTAMP_NS), ("on", TIMESTAMP), format_version=3)
+    nanos, micros = 1_700_000_000_000_000_000, 1_700_000_000_000_000
+    by_java = {1: bounds(TIMESTAMP_NS, micros, micros), 2: bounds(TIMESTAMP, micros, micros)}
+    good = {1: bounds(TIMESTAMP_NS, nanos, nanos), 2: bounds(TIMESTAMP, micros, micros)}
+    orc = [Listed(each, (), by_java, more={"file_format": each}) for each in ("ORC", "orc")]
+    built.commit(entries(table(built), [*orc, Listed("parquet", (), good)]))
+    assert found(built, "at > TIMESTAMP_NTZ '2020-01-01'") == {"ORC", "orc", "parquet"}
+    assert found(built, "at < TIMESTAMP_NTZ '2020-01-01'") == {"ORC", "orc"}
+    assert found(built, "on < TIMESTAMP_NTZ '2020-01-01'") == set()  # those were always right
+    assert found(built, "at IS NULL") == set()
+
+
 # Lists that tell little, or the wrong thing
+
+
+@pytest.mark.parametrize("type_", [BINARY, Fixed(1)], ids=str)
+def test_summaries_of_binary_partitions_leave_nothing_out(type_: Type) -> None:
+    """Java before 1.11 put the bytes of the last file into all bounds when it deleted (iceberg #15127)."""
+    built = build(("b", type_), by=["identity b"])
+    snapshot = built.commit(entries(table(built), [Listed(each, (each.encode(),)) for each in "abc"]))
+
+    def by_java(manifest: ManifestFile) -> ManifestFile:
+        return msgspec.structs.replace(
+            manifest, partitions=(FieldSummary(contains_null=False, lower_bound=b"c", upper_bound=b"c"),)
+        )
+
+    change_list(built, snapshot, by_java)
+    assert found(built, "b = X'61'") == {"a"}
+    assert found(built, "b >= X'62'") == {"b", "c"}
+    assert plan(table(built), built.reading(), "b IS NULL").counts.manifests_by_partition == 1
 
 
 def test_summaries_that_are_missing_or_too_few_prune_nothing() -> None:
