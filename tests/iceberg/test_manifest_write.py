@@ -356,6 +356,15 @@ def test_v1_has_no_deletes() -> None:
         write_manifest(delete_rows(of, 1), 0, DELETE_MANIFEST, "m", writing(of))
 
 
+def test_a_v1_list_of_deletes_is_refused_as_java_does() -> None:
+    """A list of v1 cannot say that a manifest holds deletes, so their rows were read as data."""
+    lists = list_table([listed("a"), listed("b", content=DELETE_MANIFEST)])
+    with pytest.raises(InvalidInput, match="v1 tables have no deletes"):
+        serialize_manifest_list(
+            lists, format_version=1, snapshot_id=SNAPSHOT, parent_snapshot_id=None, sequence_number=0
+        )
+
+
 def unnumbered(status: int, snapshot_id: int | None) -> Iterator[Any]:
     of = plain_table()
     rows = data_rows(of, 1, status=[status], snapshot_id=[snapshot_id])
