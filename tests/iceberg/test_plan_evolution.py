@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 
@@ -190,6 +191,31 @@ def test_a_v1_field_that_became_void_keeps_its_id_with_another_type() -> None:
     assert found(built) == {"old", "new", "later", "last"}
     assert found(built, "at = TIMESTAMP_NTZ '1970-01-11 05:00:00'") == {"old", "new", "last"}
     assert found(built, "s IS NULL") == {"new", "later", "last"}
+
+
+@pytest.mark.parametrize("types", [*itertools.permutations([STRING, LONG, DATE], 2)], ids=str)
+def test_two_specs_of_an_early_v1_table_give_the_same_id_to_fields_of_different_types(
+    types: tuple[Type, Type],
+) -> None:
+    """Such tables could not be planned. The spec warns of them: v1 numbered the fields of each spec anew."""
+    built = build(("a", types[0]), ("b", types[1]))
+    keys = [PartitionField((n,), 1000, name, Identity()) for n, name in ((1, "a"), (2, "b"))]
+    specs = tuple(PartitionSpec(n, (key,)) for n, key in enumerate(keys))
+    with_metadata(built, partition_specs=specs, default_spec_id=1)
+    value: dict[Type, object] = {STRING: "eu", LONG: 18_262, DATE: 18_262}
+    for n, type_ in enumerate(types):
+        kept = [Listed(f"data {n}", (value[type_],)), Listed(f"null {n}", (None,))]
+        built.commit(entries(table(built), kept, spec_id=n))
+        built.commit(deletes(table(built), [Listed(f"delete {n}", (value[type_],))], spec_id=n))
+    text: dict[Type, str] = {STRING: "'eu'", LONG: "18262", DATE: "DATE '2020-01-01'"}
+    done = plan(table(built), built.reading())
+    assert paths(done) == {"data 0", "null 0", "data 1", "null 1"}
+    assert found(built, f"a = {text[types[0]]}") == {"data 0", "data 1", "null 1"}
+    assert found(built, f"b = {text[types[1]]}") == {"data 0", "null 0", "data 1"}
+    names = done.deletes["file_path"].to_pylist()
+    assert {
+        row["file_path"]: [names[each] for each in row["position_deletes"]] for row in done.files.to_pylist()
+    } == {"data 0": ["delete 0"], "data 1": ["delete 1"], "null 0": [], "null 1": []}
 
 
 @pytest.mark.parametrize("stored", ["bucket[4]", "identity"])
