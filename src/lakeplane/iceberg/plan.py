@@ -90,7 +90,7 @@ def plan(
     case_sensitive: bool = False,
 ) -> ReadPlan:
     """Plan a read of all rows that match a condition, now or at another state of the table."""
-    snapshot, schema = state_at(table, at)
+    snapshot, schema = state_at(table, at, zone)
     predicate = _predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
     request = Request(table, snapshot, schema, predicate)
     return _plan(request, list_manifests(snapshot, reading), reading)
