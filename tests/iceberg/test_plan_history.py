@@ -61,6 +61,19 @@ def test_a_snapshot_is_planned_by_its_time(built: BuiltTable) -> None:
     assert at(built, elsewhere) == at(built, elsewhere.isoformat()) == {"a", "b"}
 
 
+@pytest.mark.parametrize(("zone", "hours"), [("Asia/Tokyo", 9), ("-07:00", -7), ("UTC", 0)])
+def test_a_time_without_a_zone_is_one_of_the_session_as_in_spark(
+    built: BuiltTable, zone: str, hours: int
+) -> None:
+    """Conditions went by the zone that was given and times by UTC: plans were of another snapshot."""
+    second = utc(moments(built)[1]).replace(tzinfo=None)
+    there = second + dt.timedelta(hours=hours)
+    for when in (there, there.isoformat(), second.isoformat() + "Z"):
+        assert paths(plan(built.metadata, built.reading(), at=when, zone=zone)) == {"a", "b"}
+    just_before = there - dt.timedelta(milliseconds=1)
+    assert paths(plan(built.metadata, built.reading(), at=just_before, zone=zone)) == {"a"}
+
+
 def test_before_the_first_snapshot_there_is_nothing_to_read(built: BuiltTable) -> None:
     first = moments(built)[0]
     for when in (utc(first - 1), "1970-01-01", dt.datetime(1, 1, 1)):  # noqa: DTZ001 - as users give it

@@ -19,7 +19,7 @@ from lakeplane.model.expressions.residual import residuals
 from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import Struct
+from lakeplane.model.types import BINARY, NANOS, Fixed, Struct
 
 
 class Kept(NamedTuple):
@@ -71,6 +71,9 @@ def _summaries(column: pa.ListArray, partition: Struct) -> StatsOf:
             pc.struct_field(found, name)
             for name in ("lower_bound", "upper_bound", "contains_null", "contains_nan")
         )
+        if field.type is BINARY or isinstance(field.type, Fixed):
+            # Java before 1.11 overwrites these bounds when it deletes files (iceberg #15127).
+            return summary_stats(None, None, has_null, has_nan)
         return summary_stats(
             read_bounds(field.type, lower), read_bounds(field.type, upper), has_null, has_nan
         )
@@ -156,11 +159,18 @@ def statistics(files: pa.Table, schema: Schema) -> StatsOf:
         )
         if _is_in_optional(field_id, schema):
             # ORC does not count the rows in which the struct itself is null.
-            orc = pc.equal(pc.utf8_upper(plain(files["file_format"])), "ORC")
-            nulls = pc.if_else(orc, pa.scalar(None, nulls.type), nulls)
+            nulls = _unless_orc(files, nulls)
+        if field.type in NANOS and lower is not None and upper is not None:
+            # Java up to 1.11 writes bounds of ORC files in microseconds (iceberg #16922).
+            lower, upper = _unless_orc(files, lower), _unless_orc(files, upper)
         return ColumnStats(lower, upper, values, nulls, nans)
 
     return stats_of
+
+
+def _unless_orc(files: pa.Table, column: pa.Array) -> pa.Array:
+    orc = pc.equal(pc.utf8_upper(plain(files["file_format"])), "ORC")
+    return pc.if_else(orc, pa.scalar(None, column.type), column)
 
 
 def _is_in_optional(field_id: int, schema: Schema) -> bool:
