@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lakeplane as lp
-from lakeplane.errors import CommitConflict, InvalidChange, InvalidInput, LakeplaneError, NotFound
+from lakeplane.errors import InvalidChange, InvalidInput, LakeplaneError, NotFound
+from lakeplane.iceberg.changes import Append
+from lakeplane.iceberg.new_files import NewFiles
 from tests.commits.worlds import append
 
 
@@ -213,10 +216,34 @@ def test_a_tag_that_somebody_else_made_first_is_not_taken_over(lake: lp.Lake, gr
     assert grown.refresh().refs["t"].snapshot_id == 1
 
 
-def test_a_pick_beside_a_main_that_moved_is_a_conflict(lake: lp.Lake, grown: lp.Table) -> None:
-    append(lake._catalog, grown._entry.name, 5)
-    with pytest.raises(CommitConflict, match="main has moved since snapshot 4 was written on 3"):
-        grown.cherrypick(4)
+def _file(table: lp.Table, name: str) -> tuple[NewFiles, ...]:
+    columns = {
+        "file_path": [f"{table.location}/data/{name}"],
+        "file_format": ["PARQUET"],
+        "record_count": [10],
+        "file_size_in_bytes": [100],
+        "partition": pa.array([{"1000": None}], pa.struct({"1000": pa.date32()})),
+    }
+    return (NewFiles(0, pa.table(columns)),)
+
+
+def test_a_pick_beside_a_main_that_moved_adds_its_files_anew(lake: lp.Lake, table: lp.Table) -> None:
+    with table.evolve() as change:
+        change.set_properties({"write.wap.enabled": "true"})
+    table._change(Append(files=_file(table, "a")))
+    staged = table._change(Append(files=_file(table, "b"), wap_id="w"))
+    assert (staged.added_files, staged.added_rows) == (1, 10), "nothing is current, and still it is told"
+    table._change(Append(files=_file(table, "c")))
+    done = table.publish_changes("w")
+    assert (done.operation, done.added_files, done.snapshot_id) == (
+        "append",
+        1,
+        table.refs["main"].snapshot_id,
+    )
+    again = lake.table("shop.orders")
+    assert again.explain().counts.files_kept == 3
+    with pytest.raises(InvalidChange, match="published already"):
+        again.cherrypick(staged.snapshot_id or 0)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "none"])

@@ -19,7 +19,7 @@ from lakeplane.catalog.metadata_files import metadata_directory
 from lakeplane.errors import (
     CatalogError,
     CommitConflict,
-    InvalidLocation,
+    InvalidInput,
     LakeplaneError,
     OutcomeUnknown,
     StorageError,
@@ -27,6 +27,7 @@ from lakeplane.errors import (
 from lakeplane.iceberg.changes import Change, propose_change
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.snapshot_maker import AlreadyMade, Outside, Proposal, SnapshotMaker
+from lakeplane.iceberg.updates import AddSnapshot
 from lakeplane.model.location import parse_location
 from lakeplane.reading import reading_of
 from lakeplane.storage.store import Store
@@ -54,15 +55,36 @@ class Around(NamedTuple):
 _REAL: Final = Around()
 
 
+class Done(NamedTuple):
+    """A change that was published."""
+
+    entry: Entry
+    """The table afterwards."""
+    attempts: int
+    snapshot_id: int | None
+    """The snapshot that was made; None if the change only moved a branch."""
+
+
 def commit_change(
     catalog: Catalog, entry: Entry, cache: ManifestCache, change: Change, *, around: Around = _REAL
 ) -> tuple[Entry, int]:
-    """Publish a change of the files of a table; gives the table afterwards, and the attempts it took.
+    """Publish a change as ``publish_change``; gives the table afterwards, and the attempts it took."""
+    done = publish_change(catalog, entry, cache, change, around=around)
+    return done.entry, done.attempts
+
+
+def publish_change(
+    catalog: Catalog, entry: Entry, cache: ManifestCache, change: Change, *, around: Around = _REAL
+) -> Done:
+    """Publish a change of the files of a table.
+
+    After any error but ``OutcomeUnknown``, it is certain that the change has not happened and will not, and
+    the manifests that were written for it are deleted. The data files are left to the caller, who knows
+    whether they are needed for another try: ``changes.new_paths`` names them.
 
     Raises:
-        CommitConflict: the change fits the table no more; it has not happened, and will not.
+        CommitConflict: the change fits the table no more.
         OutcomeUnknown: it may have happened. Nothing was deleted, and nothing of it may be.
-        LakeplaneError: any other says that the change has not happened.
     """
     return _Commit(catalog, entry, cache, change, around).publish()
 
@@ -86,24 +108,31 @@ class _Commit:
         )
         self.maker = SnapshotMaker(outside)
         self.is_sent = False
+        self.makes_snapshot = False
+        self.attempts = 0
 
-    def publish(self) -> tuple[Entry, int]:
+    def publish(self) -> Done:
         name = self.entry.name
         try:
             done = publish(self.catalog, [Work("table", name, self._propose)])
             [entry], attempts = done.entries, done.attempts
         except AlreadyMade:
-            entry, attempts = self.catalog.load("table", name), len(self.maker.named) + 1
+            entry, attempts = self.catalog.load("table", name), self.attempts - 1
+        except OutcomeUnknown:
+            raise
         except LakeplaneError as error:
-            if self._never_landed(error):
-                self._delete(self.maker.written)
+            if not self._never_landed(error):
+                hint = "Look at the history before trying again"
+                raise OutcomeUnknown(str(error), source=str(name), hint=hint) from error
+            self._delete(self.maker.written)
             raise
         self._clean_up_after(entry)
-        return entry, attempts
+        return Done(entry, attempts, self.maker.snapshot_id if self.makes_snapshot else None)
 
     def _propose(self, entry: Entry) -> Proposal:
         # Who is asked again knows that the attempt before has not happened.
         self.is_sent = False
+        self.attempts += 1
         table, before = entry.metadata, self.entry.metadata
         assert isinstance(table, TableMetadata)
         assert isinstance(before, TableMetadata)
@@ -112,6 +141,7 @@ class _Commit:
             hint = "Load it anew if you mean that one"
             raise CommitConflict(problem, source=str(self.entry.name), hint=hint)
         proposal = propose_change(self.change, table, self.maker)
+        self.makes_snapshot = any(isinstance(update, AddSnapshot) for update in proposal[1])
         self.is_sent = True
         return proposal
 
@@ -127,15 +157,19 @@ class _Commit:
                 raise StorageError("it could not be written for certain", source=path) from None
 
     def _never_landed(self, error: LakeplaneError) -> bool:
-        """Whether an error is the proof that nothing was published, and that nothing will be."""
-        if isinstance(error, OutcomeUnknown):
-            return False
-        return not self.is_sent or isinstance(error, CatalogError | StorageError)
+        """Whether an error is the proof that nothing was published, and that nothing will be.
+
+        What a catalog says so is certain, and so is what it refuses before it publishes.
+        """
+        return not self.is_sent or isinstance(error, CatalogError | StorageError | InvalidInput)
 
     def _clean_up_after(self, entry: Entry) -> None:
         """Delete what earlier attempts have written and the one that landed does not name."""
         table = entry.metadata
         assert isinstance(table, TableMetadata)
+        if not self.makes_snapshot:
+            self._delete(self.maker.written)
+            return
         snapshot = table.snapshots_by_id.get(self.maker.snapshot_id)
         landed = None if snapshot is None else snapshot.manifest_list
         if landed is None or landed not in self.maker.named:
@@ -146,7 +180,7 @@ class _Commit:
     def _delete(self, paths: Iterable[str]) -> None:
         try:
             self.store.delete(*map(parse_location, paths))
-        except (StorageError, InvalidLocation, OutcomeUnknown) as error:
+        except LakeplaneError as error:
             log.warning("files of a commit could not be deleted, they are orphans: %s", error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.properties import number
 from lakeplane.model.frozen import EMPTY
 
 _COUNTS = ("added-data-files", "deleted-data-files", "added-records", "deleted-records")
@@ -17,7 +18,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     metadata_location: str
     attempts: int
     snapshot_id: int | None = None
-    """The current snapshot afterwards, if the change made it."""
+    """The snapshot that the change has made, on whichever branch."""
     operation: str | None = None
     added_files: int = 0
     removed_files: int = 0
@@ -30,19 +31,30 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.table}: {what} committed{tries}"
 
 
-def receipt(name: str, before: TableMetadata, after: TableMetadata, location: str, attempts: int) -> Commit:
-    """Tell what a commit did."""
-    snapshot = after.current_snapshot
-    if snapshot is None or snapshot.snapshot_id in before.snapshots_by_id:
-        return Commit(table=name, metadata_location=location, attempts=attempts)
-    summary = snapshot.summary or EMPTY
-    added, removed, rows, gone = (int(summary.get(key, "0")) for key in _COUNTS)
+def receipt(
+    name: str,
+    before: TableMetadata,
+    after: TableMetadata,
+    location: str,
+    attempts: int,
+    *,
+    snapshot_id: int | None = None,
+) -> Commit:
+    """Tell what a commit did.
+
+    ``snapshot_id`` is the snapshot that it has made; without it, the current one counts if it is new.
+    """
+    found = after.current_snapshot if snapshot_id is None else after.snapshots_by_id.get(snapshot_id)
+    if found is None or found.snapshot_id in before.snapshots_by_id:
+        return Commit(table=name, metadata_location=location, attempts=attempts, snapshot_id=snapshot_id)
+    summary = found.summary or EMPTY
+    added, removed, rows, gone = (number(summary.get(key)) or 0 for key in _COUNTS)
     return Commit(
         table=name,
         metadata_location=location,
         attempts=attempts,
-        snapshot_id=snapshot.snapshot_id,
-        operation=snapshot.operation,
+        snapshot_id=found.snapshot_id,
+        operation=found.operation,
         added_files=added,
         removed_files=removed,
         added_rows=rows,

@@ -26,6 +26,7 @@ from lakeplane.resources import Resources
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lakeplane.iceberg.changes import Change
     from lakeplane.iceberg.explain import Explanation
     from lakeplane.iceberg.manifest_scan import Reading
     from lakeplane.iceberg.time_travel import At
@@ -202,8 +203,28 @@ class Table:
         return self._publish(lambda table: refs.move(table, "main", refs.resolve(table, to)))
 
     def cherrypick(self, snapshot_id: int) -> Commit:
-        """Make main have what a snapshot, written beside it, has added."""
-        return self._publish(lambda table: refs.cherrypick(table, snapshot_id))
+        """Do to main what a snapshot did that was written beside it: an append, or new partitions."""
+        from lakeplane.iceberg.cherrypick import Cherrypick  # noqa: PLC0415 - changes bring pyarrow
+
+        return self._change(Cherrypick(snapshot_id=snapshot_id))
+
+    def publish_changes(self, wap_id: str) -> Commit:
+        """Cherry-pick the snapshot that was staged under an id to be audited."""
+        from lakeplane.iceberg.cherrypick import Cherrypick  # noqa: PLC0415 - changes bring pyarrow
+
+        return self._change(Cherrypick(wap_id=wap_id))
+
+    def _change(self, change: Change) -> Commit:
+        """Publish a change of files."""
+        from lakeplane.changing import publish_change  # noqa: PLC0415 - changes bring pyarrow
+
+        before = self.metadata
+        done = publish_change(self._catalog, self._entry, self._reading().cache, change)
+        self._become(done.entry)
+        location, made = done.entry.metadata_location, done.snapshot_id
+        if made is None:
+            return Commit(table=self.name, metadata_location=location, attempts=done.attempts)
+        return receipt(self.name, before, self.metadata, location, done.attempts, snapshot_id=made)
 
     def _publish(self, propose: ProposeTable) -> Commit:
         before = self.metadata

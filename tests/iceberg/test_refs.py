@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from lakeplane.errors import CommitConflict, InvalidChange, LakeplaneError, RequirementFailed
+from lakeplane.errors import LakeplaneError, RequirementFailed
 from lakeplane.iceberg import refs
 from lakeplane.iceberg import requirements as q
 from lakeplane.iceberg import updates as u
@@ -139,20 +139,6 @@ def test_any_snapshot_can_be_made_current(table: TableMetadata) -> None:
     assert done(table, refs.move(table, "main", 5)).current_snapshot_id == 5
 
 
-def test_a_snapshot_on_top_of_main_is_picked_by_moving_to_it(table: TableMetadata) -> None:
-    assert done(table, refs.cherrypick(table, 4)).current_snapshot_id == 4
-    first = grown(empty(), 1, None, None)
-    assert done(first, refs.cherrypick(first, 1)).current_snapshot_id == 1
-
-
-def test_a_staged_write_is_published_once(table: TableMetadata) -> None:
-    """A job that ran twice staged the same write twice; the second must not be published too."""
-    staged = grown(grown(table, 6, 3, None, wap_id="w1"), 7, 6, None, wap_id="w1")
-    published = done(staged, refs.cherrypick(staged, 6))
-    with pytest.raises(InvalidChange, match=r"wap\.id w1 is published already, by snapshot 6"):
-        refs.cherrypick(published, 7)
-
-
 Refused = tuple[Callable[[TableMetadata], Proposal], str]
 REFUSED: list[Refused] = [
     (lambda t: refs.create_tag(t, "first", None, ANY), "the tag exists. Replace it"),
@@ -185,8 +171,6 @@ REFUSED: list[Refused] = [
     (lambda t: refs.rollback(t, 5), "not in the history of main. To make any snapshot current"),
     (lambda t: refs.rollback(t, 99), "99"),
     (lambda t: refs.rollback(t, before_ms=10), "no snapshot before 10 ms"),
-    (lambda t: refs.cherrypick(t, 2), "in the history of main already"),
-    (lambda t: refs.cherrypick(t, 99), "99"),
     (refs.rollback, "it is not said what to roll back to. Give a snapshot id"),
 ]
 
@@ -200,11 +184,6 @@ def test_what_cannot_be_is_refused_and_says_why(
     with pytest.raises(LakeplaneError) as failure:
         done(table, change(table))
     assert problem in str(failure.value)
-
-
-def test_a_snapshot_beside_an_older_main_conflicts_and_nothing_is_proposed(table: TableMetadata) -> None:
-    with pytest.raises(CommitConflict, match="main has moved since snapshot 5 was written on 2"):
-        refs.cherrypick(table, 5)
 
 
 EMPTY_REFUSED: list[Refused] = [

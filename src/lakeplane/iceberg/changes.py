@@ -2,20 +2,36 @@
 
 ``propose_change`` makes a proposal of a change for a table as it is; it is asked again whenever somebody
 else was faster. What it needs of the world, and what it has written already, is in a ``SnapshotMaker``.
+
+Files that are named for removal come as a plan has them (``ReadPlan.files``, or some of its rows): their
+paths tell which ones go, and the rest what deletes apply to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from lakeplane.errors import InvalidChange, InvalidInput
+from lakeplane.iceberg.cherrypick import Cherrypick, propose_cherrypick
+from lakeplane.iceberg.conflicts import Isolation, Scope, Watch, check_conflicts
+from lakeplane.iceberg.file_removal import Removal
+from lakeplane.iceberg.incoming import check_against, check_incoming, check_inside, partitions_in
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
-from lakeplane.iceberg.snapshot_maker import Added, Edit, Proposal, SnapshotMaker, Target
+from lakeplane.iceberg.snapshot_maker import Added, Edit, Proposal, SnapshotMaker, Target, parent_of
+from lakeplane.iceberg.snapshot_summary import check_properties
 from lakeplane.iceberg.snapshots import MAIN
+from lakeplane.model.expressions.physical import plain
+from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate
 from lakeplane.model.frozen import EMPTY
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WAP_ENABLED: Final = "write.wap.enabled"
 
 
 class Write(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -29,6 +45,8 @@ class Write(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Make a snapshot that nobody sees before it is published."""
     wap_id: str | None = None
     """Stage the snapshot under this id, to be audited and published by it."""
+    wap_branch: str | None = None
+    """Write to this branch in the place of main, to be audited there."""
 
 
 class Append(Write, frozen=True, kw_only=True, eq=False):
@@ -36,15 +54,201 @@ class Append(Write, frozen=True, kw_only=True, eq=False):
 
     files: tuple[NewFiles, ...]
     refuse_known: bool = False
-    """Refuse a file that is in the table already."""
+    """Refuse files that the branch has already."""
 
 
-Change: TypeAlias = Append
+class Overwrite(Write, frozen=True, kw_only=True, eq=False):
+    """Remove files by a condition and by name, and add others.
+
+    Of ``where``, all rows of a file must match, or none: a file that is cut through is an error. Without
+    files to add it is a deletion.
+    """
+
+    files: tuple[NewFiles, ...] = ()
+    where: Predicate = FALSE
+    remove: pa.Table | None = None
+    """Data files that go; each of them must still be there."""
+    isolation: Isolation | None = None
+    """Against what others commit; None: whatever they did since, it is overwritten."""
+    validate_from: int | None = None
+    """The snapshot that was read; None for a table that had none."""
+    conflicts_with: Predicate | None = None
+    """Which rows were read; without it, those of ``where``, or all if files are named."""
+    refuse_outside: bool = False
+    """Refuse files to add whose rows do not all match ``where``."""
+    refuse_known: bool = False
+
+
+class OverwritePartitions(Write, frozen=True, kw_only=True, eq=False):
+    """Replace all files in the partitions of the new files; without partitions, all files."""
+
+    files: tuple[NewFiles, ...]
+    isolation: Isolation | None = None
+    validate_from: int | None = None
+
+
+class DeleteFiles(Write, frozen=True, kw_only=True, eq=False):
+    """Remove whole files, by a condition on all of their rows or by name: a change of metadata alone."""
+
+    where: Predicate = FALSE
+    remove: pa.Table | None = None
+    isolation: Isolation | None = None
+    validate_from: int | None = None
+
+
+class Rewrite(Write, frozen=True, kw_only=True, eq=False):
+    """Put files in the place of others that hold the same rows."""
+
+    remove: pa.Table
+    files: tuple[NewFiles, ...]
+    validate_from: int
+    """The snapshot that the rows were read from."""
+    data_sequence_number: int | None = None
+    """Kept by the new files, so that newer equality deletes still apply to them."""
+
+
+Change: TypeAlias = Append | Overwrite | OverwritePartitions | DeleteFiles | Rewrite | Cherrypick
 
 
 def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -> Proposal:
-    """What must hold, and what is to happen, for a change of a table as it is."""
+    """What must hold, and what is to happen, for a change of a table as it is.
+
+    Raises:
+        CommitConflict: what others did since stands in the way.
+        InvalidInput: the change does not fit the table.
+    """
+    if isinstance(change, Cherrypick):
+        return propose_cherrypick(change, table, maker)
+    target, said = _target(change, table)
+    step = _step(change, table)
+    parent = parent_of(table, target.branch)
+    if step.watch is not None:
+        check_conflicts(table, parent, step.watch, maker.outside.reading, maker.looked_at)
+    if isinstance(change, Append | Overwrite) and change.refuse_known:
+        check_against(change.files, table, parent, maker.outside.reading)
+    edit = step.edit._replace(properties={**change.properties, **said, **step.edit.properties})
+    return maker.make(table, edit, target)
+
+
+def new_paths(change: Change) -> list[str]:
+    """The files that a change would add: garbage, once it is certain that it was not published."""
+    if isinstance(change, Cherrypick | DeleteFiles):
+        return []
+    return [path for each in change.files for path in each.files["file_path"].to_pylist()]
+
+
+class _Step(NamedTuple):
+    """What a change comes to on a table as it is."""
+
+    edit: Edit
+    watch: Watch | None = None
+
+
+def _target(change: Write, table: TableMetadata) -> tuple[Target, dict[str, str]]:
+    """Where a change goes, and what the summary says of it."""
+    check_properties(change.properties)
+    branch, staged = change.branch, change.wap_id is not None
+    if staged or change.wap_branch is not None:
+        if table.properties.get(WAP_ENABLED, "false").strip().lower() != "true":
+            hint = f"Set its property {WAP_ENABLED} to true"
+            raise InvalidChange("the table does not take writes to be audited", field=WAP_ENABLED, hint=hint)
+        if change.wap_branch is not None and (staged or branch not in (MAIN, change.wap_branch)):
+            raise InvalidInput("a write has one target", field="wap_branch", hint="Leave the other one out")
+        branch = change.wap_branch or branch
+    said = {} if change.wap_id is None else {"wap.id": change.wap_id}
+    return Target(branch, change.stage_only or staged), said
+
+
+def _step(change: Write, table: TableMetadata) -> _Step:
     match change:
         case Append():
-            edit = Edit("append", tuple(map(Added, change.files)))
-    return maker.make(table, edit, Target(change.branch, change.stage_only or change.wap_id is not None))
+            return _Step(Edit("append", _added(change.files, table)))
+        case Overwrite():
+            return _overwrite(change, table)
+        case OverwritePartitions():
+            return _overwrite_partitions(change, table)
+        case DeleteFiles():
+            removal = Removal(change.where, _named(change.remove))
+            return _Step(Edit("delete", (), removal), _watch(change, change.remove, change.where))
+        case Rewrite():
+            return _rewrite(change, table)
+        case _:
+            raise InvalidInput(f"not a change of files: {type(change).__name__}")
+
+
+def _overwrite(change: Overwrite, table: TableMetadata) -> _Step:
+    if change.refuse_outside:
+        check_inside(change.files, change.where, table)
+    removal = Removal(change.where, _named(change.remove))
+    added = _added(change.files, table)
+    operation = "append" if removal.is_nothing else "overwrite" if added else "delete"
+    _check_disjoint(change.files, removal.paths)
+    watch = _watch(change, change.remove, change.where, change.conflicts_with)
+    return _Step(Edit(operation, added, removal), watch)
+
+
+def _watch(
+    change: Overwrite | DeleteFiles,
+    remove: pa.Table | None,
+    where: Predicate,
+    read: Predicate | None = None,
+) -> Watch | None:
+    if change.isolation is None:
+        return None
+    names_files = remove is not None and remove.num_rows > 0
+    appended = read if read is not None else TRUE if names_files else where
+    deleted = FALSE if where == FALSE else where if read is None else read
+    return Watch(
+        change.validate_from,
+        appended=Scope(appended if change.isolation == "serializable" else FALSE),
+        deleted=Scope(deleted),
+        rows_of=remove if names_files else None,
+    )
+
+
+def _overwrite_partitions(change: OverwritePartitions, table: TableMetadata) -> _Step:
+    added = _added(change.files, table)
+    whole = any(table.spec_by_id(each.new.spec_id).is_unpartitioned for each in added)
+    partitions = None if whole or not added else partitions_in(change.files)
+    scope = Scope(TRUE) if whole else Scope(partitions=partitions)
+    watch = Watch(
+        change.validate_from,
+        appended=scope if change.isolation == "serializable" else Scope(),
+        deleted=scope,
+    )
+    edit = Edit("overwrite", added, Removal(*scope_parts(scope)), {"replace-partitions": "true"})
+    return _Step(edit, None if change.isolation is None else watch)
+
+
+def scope_parts(scope: Scope) -> tuple[Predicate, None, pa.Table | None]:
+    """A scope as what is removed: by condition, by name, by partition."""
+    return scope.where, None, scope.partitions
+
+
+def _rewrite(change: Rewrite, table: TableMetadata) -> _Step:
+    if not change.remove.num_rows:
+        raise InvalidInput("there is nothing to rewrite", source=table.location)
+    number = change.data_sequence_number
+    added = tuple(each._replace(sequence_number=number) for each in _added(change.files, table))
+    removal = Removal(paths=_named(change.remove))
+    _check_disjoint(change.files, removal.paths)
+    watch = Watch(change.validate_from, rows_of=change.remove, ignore_equality=number is not None)
+    return _Step(Edit("replace", added, removal), watch)
+
+
+def _added(files: tuple[NewFiles, ...], table: TableMetadata) -> tuple[Added, ...]:
+    return tuple(Added(each) for each in check_incoming(files, table) if each.files.num_rows)
+
+
+def _named(remove: pa.Table | None) -> pa.Array | None:
+    return None if remove is None or not remove.num_rows else plain(remove["file_path"])
+
+
+def _check_disjoint(files: tuple[NewFiles, ...], paths: pa.Array | None) -> None:
+    if paths is None:
+        return
+    gone = set(paths.to_pylist())
+    for each in files:
+        for path in each.files["file_path"].to_pylist():
+            if path in gone:
+                raise InvalidInput("a file cannot be added and removed by one change", source=path)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from lakeplane.errors import CommitConflict, InvalidChange
+from lakeplane.errors import InvalidChange
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.requirements import AssertRefSnapshotId, AssertTableUuid, Requirement
@@ -122,23 +122,13 @@ def rollback(table: TableMetadata, to: int | None = None, *, before_ms: int | No
     return move(table, MAIN, to)
 
 
-def cherrypick(table: TableMetadata, snapshot_id: int) -> Proposal:
-    """Make main have what a snapshot, written beside it, has added.
-
-    Where that snapshot was written on top of the current one, main moves to it. Otherwise its files must be
-    added anew, which takes its manifests: that is not possible yet, and said so.
-    """
-    picked = table.snapshot(snapshot_id)
+def check_pick(table: TableMetadata, picked: Snapshot) -> None:
+    """Refuse to do to main what main has done already."""
     if table.current_snapshot_id is not None and any(
-        each.snapshot_id == snapshot_id for each in table.ancestors(table.current_snapshot_id)
+        each.snapshot_id == picked.snapshot_id for each in table.ancestors(table.current_snapshot_id)
     ):
-        raise InvalidChange(f"snapshot {snapshot_id} is in the history of main already")
+        raise InvalidChange(f"snapshot {picked.snapshot_id} is in the history of main already")
     _check_wap(table, picked)
-    if picked.parent_snapshot_id == table.current_snapshot_id:
-        return move(table, MAIN, snapshot_id)
-    problem = f"main has moved since snapshot {snapshot_id} was written on {picked.parent_snapshot_id}"
-    hint = "Adding its files to another snapshot is not supported yet"
-    raise CommitConflict(problem, hint=hint)
 
 
 def _check_wap(table: TableMetadata, picked: Snapshot) -> None:

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeplane.errors import CommitConflict, InvalidChange, InvalidInput, NotSupported
+from lakeplane.errors import CommitConflict, InvalidChange, NotSupported
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.file_removal import (
     Cut,
@@ -128,6 +128,8 @@ class SnapshotMaker:
         """All files that were written, in order."""
         self.named: dict[str, frozenset[str]] = {}
         """The manifests that each manifest list names."""
+        self.looked_at: set[int] = set()
+        """Snapshots of others that are known to be in nobody's way."""
         self._uid = outside.new_id()
         self._numbers = itertools.count()
         self._added: dict[object, tuple[ManifestFile, ...]] = {}
@@ -462,12 +464,3 @@ def _check_found(removal: Removal, cuts: Mapping[str, _Without]) -> None:
     if len(missing):
         problem = f"{len(missing)} of the files that are to be replaced are gone"
         raise CommitConflict(problem, source=missing[0].as_py(), hint="Read the table again")
-
-
-def check_new_files(added: Sequence[NewFiles], table: TableMetadata) -> None:
-    """Refuse new files that do not fit the table, or are there twice."""
-    for each in added:
-        table.spec_by_id(each.spec_id)
-        for name in ("file_path", "file_format", "record_count", "file_size_in_bytes", "partition"):
-            if name not in each.files.column_names or each.files[name].null_count:
-                raise InvalidInput("new files must tell it", source=table.location, field=name)
