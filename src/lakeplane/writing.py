@@ -1,0 +1,114 @@
+"""Writing rows: frames of any kind become data files, which nobody knows of before they are published.
+
+Frames of Spark are written by Spark. Frames that are in this process already (Arrow, pandas, polars) are
+written right here: a small append needs no cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from lakeplane.catalog.metadata_files import write_unique
+from lakeplane.errors import LakeplaneError
+from lakeplane.files.align import align_arrow, arrow_schema_of
+from lakeplane.files.target import WriteTarget, write_target
+from lakeplane.files.write import write_rows
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.model.arrow_schema import from_arrow
+from lakeplane.model.expressions.parse import parse_predicate
+from lakeplane.model.expressions.tree import TRUE, Predicate
+from lakeplane.model.location import parse_location
+from lakeplane.model.schema import Schema
+from lakeplane.resources import Resources
+from lakeplane.storage.store import Store
+
+if TYPE_CHECKING:
+    from lakeplane.iceberg.new_files import NewFiles
+
+log = logging.getLogger(__name__)
+
+
+class Also(TypedDict, total=False):
+    """What a write can say besides its rows and its branch."""
+
+    merge_schema: bool
+    """Add the columns that the table lacks, and widen types until the rows fit."""
+    properties: Mapping[str, str]
+    """Said by the summary of the snapshot."""
+    options: Mapping[str, str]
+    """Properties of the table (``write.…``) that are others for this write."""
+    wap_id: str
+    """Stage the rows under this id, to be audited, and published with ``publish_changes``."""
+    wap_branch: str
+    """Write to this branch in the place of main, to be audited there."""
+
+
+class How(Also, total=False):
+    """What a write can say besides its rows."""
+
+    branch: str
+    """Where the rows go; a branch that does not exist is made, from where main is."""
+
+
+def is_spark_frame(rows: object) -> bool:
+    """Whether rows are held by Spark."""
+    return type(rows).__module__.partition(".")[0] == "pyspark"
+
+
+def schema_of(rows: Any) -> Schema:
+    """The columns that a frame has."""
+    if is_spark_frame(rows):
+        from lakeplane.spark.types import from_spark  # noqa: PLC0415 - brings pyspark
+
+        return from_spark(rows.schema)
+    return from_arrow(arrow_schema_of(rows))
+
+
+def understand(where: str | None, schema: Schema, rows: Any) -> Predicate:
+    """A condition as the session understands it that holds the rows; nothing is said of all rows."""
+    if where is None:
+        return TRUE
+    if not is_spark_frame(rows):
+        return parse_predicate(where, schema)
+    from lakeplane.spark.session import is_case_sensitive, session_zone  # noqa: PLC0415 - brings pyspark
+
+    session = rows.sparkSession
+    return parse_predicate(
+        where, schema, zone=session_zone(session), case_sensitive=is_case_sensitive(session)
+    )
+
+
+def write_files(
+    rows: Any, table: TableMetadata, store: Store, resources: Resources, options: Mapping[str, str]
+) -> tuple[NewFiles, ...]:
+    """Write rows as data files of a table. After an error, what was written is deleted, or orphaned."""
+    target = write_target(table, options=options)
+    if is_spark_frame(rows):
+        from lakeplane.spark.write import write_frame  # noqa: PLC0415 - brings pyspark
+
+        return tuple(write_frame(rows, target, store, schemes=resources.spark_schemes))
+    return _write_here(rows, target, store)
+
+
+def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:
+    begun: list[str] = []
+
+    def put(path: str, data: bytes) -> None:
+        begun.append(path)
+        write_unique(store, parse_location(path), data)
+
+    try:
+        return tuple(write_rows(align_arrow(rows, target.schema), target, put))
+    except BaseException:
+        delete_files(store, begun)
+        raise
+
+
+def delete_files(store: Store, paths: Iterable[str]) -> None:
+    """Delete files that nothing names, and that certainly nothing will; what is left of them are orphans."""
+    try:
+        store.delete(*map(parse_location, paths))
+    except LakeplaneError as error:
+        log.warning("files that were not published could not be deleted, they are orphans: %s", error)
