@@ -31,6 +31,7 @@ from lakeplane.testing.catalog_subject import (
     change,
     changed,
     committed,
+    make,
     property_set,
     table_of,
     table_updates,
@@ -273,6 +274,64 @@ def test_a_lost_answer_is_no_conflict_when_others_went_on_from_there() -> None:
     committed(change(late, ORDERS, *updates))
     assert snapshot_id in table_of(catalog, ORDERS).snapshots_by_id
     assert len(table_of(catalog, ORDERS).snapshots) == 5
+
+
+def others_make(store: MemoryStore, commits: int) -> Callable[[], object]:
+    def do() -> None:
+        catalog = catalog_on(store)
+        a_table(catalog, ORDERS, properties=FORGETFUL)
+        for _ in range(commits):
+            appended(catalog, ORDERS)
+
+    return do
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_late_creation_does_not_bury_the_table_that_others_made(commits: int, *, dropped: bool) -> None:
+    """The number of a first version was free again, and with it a table took the place of one with rows."""
+    store, catalog = a_shop(2)
+    catalog.drop("table", ORDERS)
+    if dropped:
+        a_table(catalog, ORDERS)
+        catalog.drop("table", ORDERS)
+    first = "v4.metadata.json" if dropped else "v3.metadata.json"
+    late = catalog_on(FaultStore(store, Meanwhile(is_put_of(first), others_make(store, commits))))
+    assert isinstance(make(late, "table", ORDERS, table_updates(late, ORDERS)), Conflict)
+    assert len(table_of(catalog, ORDERS).snapshots) == commits
+    appended(catalog, ORDERS)
+    assert len(table_of(catalog, ORDERS).snapshots) == commits + 1
+
+
+def test_a_creation_that_others_went_on_from_is_there() -> None:
+    store, catalog = a_shop(2)
+    catalog.drop("table", ORDERS)
+
+    def is_look(operation: Operation) -> bool:
+        return operation.name == "stat" and versions_in(store) == ["v3.metadata.json"]
+
+    late = catalog_on(FaultStore(store, Meanwhile(is_look, overtaken(store, 4))))
+    a_table(late, ORDERS, properties=FORGETFUL)
+    assert len(table_of(catalog, ORDERS).snapshots) == 4
+
+
+def test_a_table_that_changes_faster_than_it_is_read_is_not_broken() -> None:
+    """Readers were told to restore a metadata file that was deleted as its table wished."""
+    store, catalog = a_shop(3, **FORGETFUL)
+
+    def is_read(operation: Operation) -> bool:
+        return operation.name == "read" and operation.at.name == "v3.metadata.json"
+
+    slow = catalog_on(FaultStore(store, Meanwhile(is_read, overtaken(store, 4))))
+    assert len(table_of(slow, ORDERS).snapshots) == 4
+    changed(catalog, ORDERS, property_set("write.metadata.delete-after-commit.enabled", "false"))
+    newest = versions_in(store)[-1]
+    drop = Meanwhile(
+        lambda operation: operation.name == "read" and operation.at.name == newest,
+        lambda: catalog.drop("table", ORDERS),
+    )
+    with pytest.raises(NotFound):
+        catalog_on(FaultStore(store, drop)).load("table", ORDERS)
 
 
 # Drops, and what others do meanwhile

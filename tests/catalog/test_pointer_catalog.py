@@ -458,3 +458,27 @@ def test_a_plan_sees_only_whole_writes() -> None:
     seen.clear()
     changed(catalog, ORDERS, *updates, requirements=requirements)
     assert [operation.name for operation in seen] == ["read", "put", "stat"]
+
+
+def test_a_table_that_changes_faster_than_it_is_read_is_not_broken() -> None:
+    """Readers were told to restore a metadata file that was deleted as its table wished."""
+    pointers, store, whole = a_shop(3, DELETING)
+    meanwhile: list[Do] = []
+
+    class Meanwhile:
+        def fault_for(self, operation: Operation) -> None:
+            if operation.name == "read" and meanwhile:
+                meanwhile.pop()()
+
+    slow = catalog_on(pointers, FaultStore(store, Meanwhile()))
+    meanwhile.append(lambda: [appended(whole, ORDERS) for _ in range(4)])
+    assert len(table_of(slow, ORDERS).snapshots) == 4
+
+    def purge() -> None:
+        at = parse_location(whole.load("table", ORDERS).metadata_location)
+        whole.drop("table", ORDERS)
+        store.delete(at)
+
+    meanwhile.append(purge)
+    with pytest.raises(NotFound):
+        slow.load("table", ORDERS)

@@ -233,14 +233,23 @@ class FilesystemCatalog:
         return self._series(kind, name).newest() is not None
 
     def _load(self, kind: Kind, name: Name) -> tuple[Version, Entry] | None:
-        newest = self._series(kind, name).newest()
-        if newest is None:
-            return None
-        last = self._last
-        if last is not None and newest.etag is not None and last[0] == newest and last[1].kind == kind:
-            return last
-        self._last = newest, read_entry(kind, name, self._store, newest.at)
-        return self._last
+        series = self._series(kind, name)
+        newest = series.newest()
+        while newest is not None:
+            last = self._last
+            if last is not None and newest.etag is not None and last[0] == newest and last[1].kind == kind:
+                return last
+            try:
+                found = newest, read_entry(kind, name, self._store, newest.at)
+            except InvalidMetadata:
+                # Others may have published and deleted faster than it could be read.
+                if (again := series.newest()) == newest:
+                    raise
+                newest = again
+            else:
+                self._last = found
+                return found
+        return None
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish one change; several directories cannot change at once."""
@@ -300,13 +309,18 @@ class FilesystemCatalog:
         except OutcomeUnknown as lost:
             return Unknown(str(lost))
         try:
-            in_a_hole = base is not None and self._in_a_hole(change, base[0])
+            in_a_hole = (
+                self._is_buried(change, number, metadata)
+                if base is None
+                else self._in_a_hole(change, base[0])
+            )
         except LakeplaneError as trouble:
             # The version is there; only whether it counts is not known.
             return Unknown(str(trouble))
         if in_a_hole:
             self._delete(at)
-            return Conflict(f"version {number - 1} is gone: the table was changed often, or dropped")
+            gone = "the name was taken" if base is None else f"version {number - 1} is gone"
+            return Conflict(f"{gone}: others have made, changed or dropped {change.name} meanwhile")
         series.hint(number)
         self._delete_outdated(series, metadata, number)
         return Committed((Entry(change.kind, change.name, metadata, str(at)),))
@@ -340,6 +354,14 @@ class FilesystemCatalog:
             return not (newest is not None and is_later and has_landed(change, newest[1].metadata))
         # Another file in its place belongs to another table of that name.
         return now.etag != base.etag
+
+    def _is_buried(self, change: Change, number: int, created: Metadata) -> bool:
+        """Whether our first version was free only because others made a table, and deleted its first ones."""
+        newest = self._series(change.kind, change.name).newest()
+        if newest is None or newest.number <= number:
+            return False
+        now = self._load(change.kind, change.name)
+        return now is not None and _uuid(now[1].metadata) != _uuid(created)
 
     def _delete_outdated(self, series: Series, metadata: Metadata, number: int) -> None:
         """Delete versions that the table's log does not name any more: from the oldest on, without a gap."""

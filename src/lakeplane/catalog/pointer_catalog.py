@@ -24,6 +24,7 @@ from lakeplane.catalog.pointers import Pointers, Swap
 from lakeplane.errors import (
     AlreadyExists,
     InvalidInput,
+    InvalidMetadata,
     LakeplaneError,
     NotFound,
     OutcomeUnknown,
@@ -107,10 +108,16 @@ class PointerCatalog:
 
     def _load(self, kind: Kind, name: Name) -> Entry | None:
         at = self._pointers.get(kind, name)
-        if at is None:
-            return None
-        location = parse_location(at)
-        return read_entry(kind, name, self._open_store(location), location)
+        while at is not None:
+            location = parse_location(at)
+            try:
+                return read_entry(kind, name, self._open_store(location), location)
+            except InvalidMetadata:
+                # Others may have published and deleted faster than it could be read.
+                if (again := self._pointers.get(kind, name)) == at:
+                    raise
+                at = again
+        return None
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish changes, all in one transaction of what keeps the pointers."""
