@@ -221,7 +221,8 @@ class Lake:
         """Take the name of a table away; its files stay, unless they are purged.
 
         Purging deletes exactly the files that the table names and that lie in its own places, never a folder.
-        What they are is read first: a table that cannot be read whole is not dropped.
+        What they are is read first: a table that cannot be read whole, or that others change or replace
+        meanwhile, is not dropped.
         """
         full = parse_name(name)
         if not purge:
@@ -230,7 +231,7 @@ class Lake:
         entry = self._catalog.load("table", full)
         store = self._catalog.store_for(entry)
         files = _own_files(entry, store, self._cache)
-        self._catalog.drop("table", full)
+        self._catalog.drop("table", full, entry)
         try:
             store.delete(*files)
         except StorageError as left:

@@ -37,6 +37,7 @@ from lakeplane.catalog.metadata_files import (
     serialize,
 )
 from lakeplane.catalog.names import Name, Namespace, check_new, check_part, show
+from lakeplane.catalog.pointers import changed_before_drop
 from lakeplane.catalog.versions import HINT, Series, Version
 from lakeplane.errors import (
     AccessDenied,
@@ -406,7 +407,7 @@ class FilesystemCatalog:
         hint = "Keep the table in a sql or rest catalog, where a name is only a name"
         raise CatalogCannot(f"a filesystem catalog cannot rename the {kind} {old} to {new}", hint=hint)
 
-    def drop(self, kind: Kind, name: Name) -> None:
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:
         """Take the name of a table or view away; data files stay, and a copy of the last metadata file.
 
         The oldest version goes first: until the last one is gone, the table is there as it was.
@@ -415,6 +416,8 @@ class FilesystemCatalog:
         if found is None:
             raise NotFound(f"there is no {kind} {name}")
         newest, entry = found
+        if expected is not None and entry != expected:
+            raise changed_before_drop(kind, name)
         series = self._series(kind, name)
         copy = series.dropped(newest.number, self._surroundings.new_id())
         self._store.put(copy, serialize(entry.metadata, compress=False), if_absent=True)

@@ -232,9 +232,9 @@ class PointerCatalog:
         check_new(new.parts)
         self._pointers.rename(kind, old, new)
 
-    def drop(self, kind: Kind, name: Name) -> None:
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:
         """Take the name of a table or view away; its files stay."""
-        self._pointers.drop(kind, name)
+        self._pointers.drop(kind, name, None if expected is None else expected.metadata_location)
 
     def default_location(self, kind: Kind, name: Name) -> Location:
         """Where a new table or view of that name would lie."""

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from lakeplane.catalog.catalog import Kind
 from lakeplane.catalog.names import Name, Namespace, show
-from lakeplane.catalog.pointers import Swap
+from lakeplane.catalog.pointers import Swap, changed_before_drop
 from lakeplane.catalog.sql_database import Database
 from lakeplane.catalog.sql_tables import (
     EXISTS,
@@ -347,12 +347,16 @@ class SqlPointers:
         except Taken:
             raise taken from None
 
-    def drop(self, kind: Kind, name: Name) -> None:
-        """Remove a pointer."""
+    def drop(self, kind: Kind, name: Name, expected: str | None = None) -> None:
+        """Remove a pointer; ``CommitConflict`` if it does not name the expected metadata file."""
 
         def work(connection: Connection) -> None:
-            typed = is_kind(kind, typed=self._schema.typed(connection))
-            if not connection.execute(delete(TABLES).where(self._at(name), typed)).rowcount:
+            row = delete(TABLES).where(self._at(name), is_kind(kind, typed=self._schema.typed(connection)))
+            if expected is not None:
+                row = row.where(same((TABLES.c.metadata_location, expected)))
+            if not connection.execute(row).rowcount:
+                if self._get(connection, kind, name) is not None:
+                    raise changed_before_drop(kind, name)
                 raise NotFound(f"there is no {kind} {name}")
 
         self._write(work)
