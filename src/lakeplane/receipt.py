@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.properties import number
 from lakeplane.model.frozen import EMPTY
 
 _COUNTS = ("added-data-files", "deleted-data-files", "added-records", "deleted-records")
@@ -36,7 +37,7 @@ def receipt(name: str, before: TableMetadata, after: TableMetadata, location: st
     if snapshot is None or snapshot.snapshot_id in before.snapshots_by_id:
         return Commit(table=name, metadata_location=location, attempts=attempts)
     summary = snapshot.summary or EMPTY
-    added, removed, rows, gone = (int(summary.get(key, "0")) for key in _COUNTS)
+    added, removed, rows, gone = (number(summary.get(key)) or 0 for key in _COUNTS)
     return Commit(
         table=name,
         metadata_location=location,
