@@ -23,7 +23,7 @@ from lakeplane.errors import (
     StorageError,
 )
 from lakeplane.iceberg import updates as u
-from lakeplane.iceberg.requirements import AssertCreate
+from lakeplane.iceberg.requirements import AssertCreate, AssertRefSnapshotId
 from lakeplane.model.location import parse_location
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.testing.catalog_subject import (
@@ -441,6 +441,19 @@ def test_renaming_does_not_reach_the_files_of_the_other_name() -> None:
     with pytest.raises(AlreadyExists):
         catalog.rename("table", new, LINES)
     assert files(store)
+
+
+def test_what_a_change_without_effect_requires_holds_when_the_others_are_made() -> None:
+    """A transaction was committed though somebody else had changed a table that it had only looked at."""
+    pointers, _, catalog = a_shop()
+    unmoved = AssertRefSnapshotId("main", None)
+    looked_at = Change("table", ORDERS, (unmoved,), (), catalog.load("table", ORDERS))
+    for overtaken in (False, True):
+        if overtaken:
+            pointers.before_swap = lambda: appended(catalog, ORDERS)
+        moved = Change("table", LINES, (), (property_set("overtaken", str(overtaken)),))
+        assert isinstance(catalog.commit([looked_at, moved]), Conflict if overtaken else Committed)
+    assert table_of(catalog, LINES).properties["overtaken"] == "False"
 
 
 def test_a_plan_sees_only_whole_writes() -> None:

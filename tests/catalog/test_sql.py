@@ -151,6 +151,17 @@ def test_swaps_of_several_tables_happen_all_or_none(pointers: SqlPointers) -> No
     assert pointers.swap([])
 
 
+def test_a_pointer_that_is_to_stay_holds_the_others_back(pointers: SqlPointers, url: str) -> None:
+    assert pointers.swap([Swap("table", ORDERS, "m0", "m1"), Swap("table", ITEMS, None, "m0")])
+    move = Swap("table", ITEMS, "m0", "m1")
+    assert not pointers.swap([Swap("table", ORDERS, "m0", "m0"), move])
+    assert not pointers.swap([Swap("view", ORDERS, "m1", "m1"), move])
+    assert pointers.get("table", ITEMS) == "m0"
+    assert pointers.swap([Swap("table", ORDERS, "m1", "m1"), move])
+    found = rows(url, "SELECT metadata_location, previous_metadata_location FROM iceberg_tables")
+    assert found == [("m1", "m0")] * 2
+
+
 def test_a_name_is_one_for_tables_and_views(pointers: SqlPointers) -> None:
     view = Name(("shop",), "totals")
     assert pointers.swap([Swap("view", view, None, "v0")])

@@ -137,13 +137,12 @@ class PointerCatalog:
                 each.change.kind,
                 each.change.name,
                 each.base.metadata_location if each.base else None,
-                str(each.at),
+                _entry(each).metadata_location,
             )
-            for each in steps
-            if each.at is not None
+            for each in sorted(steps, key=lambda each: each.at is None)
         ]
         committed = Committed(tuple(map(_entry, steps)))
-        if not swaps:
+        if all(each.at is None for each in steps):
             return committed
         try:
             landed = self._pointers.swap(swaps)

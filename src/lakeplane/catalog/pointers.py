@@ -17,7 +17,10 @@ from lakeplane.model.frozen import FrozenDict
 
 
 class Swap(msgspec.Struct, frozen=True):
-    """One pointer to move, from the metadata file that it must still name (None: it must not exist)."""
+    """One pointer to move, from the metadata file that it must still name (None: it must not exist).
+
+    One that is to stay where it is holds the others back if it has moved.
+    """
 
     kind: Kind
     name: Name

@@ -305,9 +305,14 @@ class SqlPointers:
                 row["iceberg_type"] = type_of(swap.kind)
             connection.execute(insert(TABLES).values(row))
             return
-        move = pointer_move(swap.kind, typed=self._schema.typed(connection))
-        ends = {"expected": swap.expected, "target": swap.new}
-        if connection.execute(move, {**self._place(swap.name), **ends}).rowcount != 1:
+        typed, place = self._schema.typed(connection), self._place(swap.name)
+        if swap.new == swap.expected:
+            stays = pointer_of(swap.kind, typed=typed).with_for_update(read=True)
+            is_done = connection.scalar(stays, place) == swap.expected
+        else:
+            ends = {"expected": swap.expected, "target": swap.new}
+            is_done = connection.execute(pointer_move(swap.kind, typed=typed), place | ends).rowcount == 1
+        if not is_done:
             self._require(connection, swap.name.namespace)
             raise Clash
 
