@@ -287,6 +287,14 @@ def test_purging_is_refused_where_it_could_take_what_is_not_owned(lake: lp.Lake)
     lake.drop_table("shop.used")
 
 
+def test_places_that_are_written_from_the_table_on_are_purged(pointed: lp.Lake, tmp_path: Path) -> None:
+    properties = {"write.data.path": "rows", "write.metadata.path": "files"}
+    pointed.create_table("shop.t", "id BIGINT", properties=properties)
+    assert files(tmp_path / "wh/shop/t/files")
+    pointed.drop_table("shop.t", purge=True)
+    assert files(tmp_path / "wh") == set()
+
+
 def test_purging_a_registered_table_spares_the_files_of_the_one_it_came_from(
     pointed: lp.Lake, tmp_path: Path
 ) -> None:
