@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from lakeplane.catalog.catalog import Change, Committed, Conflict, Outcome, Unkn
 from lakeplane.catalog.filesystem import FilesystemCatalog
 from lakeplane.catalog.names import Name
 from lakeplane.errors import (
+    AlreadyExists,
     CommitConflict,
     LakeplaneError,
     NotFound,
@@ -25,6 +27,7 @@ from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.testing.catalog_subject import (
     a_table,
+    a_view,
     append,
     appended,
     as_table,
@@ -301,6 +304,30 @@ def test_a_late_creation_does_not_bury_the_table_that_others_made(commits: int, 
     assert len(table_of(catalog, ORDERS).snapshots) == commits
     appended(catalog, ORDERS)
     assert len(table_of(catalog, ORDERS).snapshots) == commits + 1
+
+
+KINDS: dict[str, tuple[Callable[[Operation], bool], Callable[[FilesystemCatalog], object]]] = {
+    "table": (is_put_of("v1.metadata.json"), lambda catalog: a_table(catalog, ORDERS)),
+    "view": (is_put_of("v1.view.json"), lambda catalog: a_view(catalog, ORDERS)),
+    "namespace": (is_put_of("v1.json"), lambda catalog: catalog.create_namespace(ORDERS.parts, {"a": "b"})),
+}
+
+
+@pytest.mark.parametrize(("early", "late"), list(itertools.permutations(KINDS, 2)))
+def test_a_name_is_given_once_also_to_different_kinds_at_once(early: str, late: str) -> None:
+    """Each is another file: both were acknowledged, and a namespace was hidden by a table."""
+    store = MemoryStore(ROOT)
+    catalog = catalog_on(store)
+    catalog.create_namespace(SHOP, {})
+    moment, make_late = KINDS[late]
+    slow = catalog_on(FaultStore(store, Meanwhile(moment, lambda: KINDS[early][1](catalog))))
+    with pytest.raises((AssertionError, AlreadyExists)):
+        make_late(slow)
+    found = {"table": catalog.names("table", SHOP), "view": catalog.names("view", SHOP)}
+    assert [kind for kind, names in found.items() if names] == ([early] if early in found else [])
+    assert (ORDERS.parts in catalog.namespaces(SHOP)) == (early == "namespace")
+    with pytest.raises((AssertionError, AlreadyExists)):
+        make_late(catalog)
 
 
 def test_a_creation_that_others_went_on_from_is_there() -> None:

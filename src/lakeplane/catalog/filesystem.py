@@ -132,6 +132,13 @@ class FilesystemCatalog:
         number, _ = self._state(namespace)
         if not self._set_state(namespace, number + 1, properties):
             raise AlreadyExists(f"the namespace {show(namespace)} exists")
+        try:
+            # A table is another file. Its maker looks too, so of two at once at least one sees the other.
+            is_taken = self._taken(namespace) and self._set_state(namespace, number + 2, None)
+        except StorageError as trouble:
+            raise OutcomeUnknown(trouble.problem, source=show(namespace)) from None
+        if is_taken:
+            raise AlreadyExists(f"the name {show(namespace)} is taken")
 
     def change_namespace(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str] = ()
@@ -269,8 +276,7 @@ class FilesystemCatalog:
         if found is None and not creates(change):
             raise NotFound(f"there is no {change.kind} {change.name}")
         base = None if found is None else found[1]
-        other: Kind = "view" if change.kind == "table" else "table"
-        if base is None and self._is_entry(other, change.name):
+        if base is None and self._is_entry(other := _other(change.kind), change.name):
             return Conflict(f"the name {change.name} is taken by a {other}")
         try:
             metadata = changed(base, change, self._surroundings.now_ms())
@@ -357,7 +363,9 @@ class FilesystemCatalog:
         return now.etag != base.etag
 
     def _is_buried(self, change: Change, number: int, created: Metadata) -> bool:
-        """Whether our first version was free only because others made a table, and deleted its first ones."""
+        """Whether others took the name: for another kind, or for a table whose first versions are gone."""
+        if self._is_entry(_other(change.kind), change.name) or self._state(change.name.parts)[1] is not None:
+            return True
         newest = self._series(change.kind, change.name).newest()
         if newest is None or newest.number <= number:
             return False
@@ -465,6 +473,10 @@ def _is_name(folder: str) -> bool:
 def _overtaken(namespace: Namespace) -> CommitConflict:
     problem = f"others changed the namespace {show(namespace)} first, {_NAMESPACE_ATTEMPTS} times"
     return CommitConflict(problem, hint="Try again later")
+
+
+def _other(kind: Kind) -> Kind:
+    return "view" if kind == "table" else "table"
 
 
 def _uuid(metadata: Metadata) -> str | None:
