@@ -28,6 +28,7 @@ from lakeplane.catalog.names import Name
 from lakeplane.catalog.pointers import Swap
 from lakeplane.catalog.sql import SqlPointers
 from lakeplane.catalog.sql_tables import TABLES, plain, same
+from lakeplane.catalog.sql_trouble import Clash
 from lakeplane.errors import (
     AlreadyExists,
     CatalogCannot,
@@ -149,6 +150,22 @@ def test_swaps_of_several_tables_happen_all_or_none(pointers: SqlPointers) -> No
     with pytest.raises(InvalidInput, match="twice"):
         pointers.swap([Swap("table", ORDERS, "m1", "m2"), Swap("table", ORDERS, "m2", "m3")])
     assert pointers.swap([])
+
+
+def test_who_is_in_the_way_of_a_swap_has_not_moved_its_pointer(
+    pointers: SqlPointers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a deadlock a name was said to be taken, and nobody had it."""
+    move, turns = SqlPointers._move, [Clash, Clash]
+
+    def meet(*given: Any) -> None:
+        if turns:
+            raise turns.pop()
+        move(*given)
+
+    monkeypatch.setattr(SqlPointers, "_move", meet)
+    assert pointers.swap([Swap("table", ITEMS, None, "i0")])
+    assert pointers.get("table", ITEMS) == "i0"
 
 
 def test_a_pointer_that_is_to_stay_holds_the_others_back(pointers: SqlPointers, url: str) -> None:

@@ -282,16 +282,20 @@ class SqlPointers:
         if not ordered:
             return True
         self._schema.prepare()
-        try:
-            with self._database.writing() as connection:
-                for swap in ordered:
-                    self._move(connection, swap)
-        except (Clash, Taken):
-            return False
-        return True
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._database.writing() as connection:
+                    for swap in ordered:
+                        self._move(connection, swap)
+            except (_Moved, Taken):
+                return False
+            except Clash:
+                continue
+            return True
+        return False
 
     def _move(self, connection: Connection, swap: Swap) -> None:
-        """Move one pointer; ``Clash`` when it is not what was expected."""
+        """Move one pointer, if it is where it was expected."""
         self._require_room(connection, swap.kind, swap.name)
         if swap.expected is None:
             self._require_locked(connection, swap.name.namespace)
@@ -314,7 +318,7 @@ class SqlPointers:
             is_done = connection.execute(pointer_move(swap.kind, typed=typed), place | ends).rowcount == 1
         if not is_done:
             self._require(connection, swap.name.namespace)
-            raise Clash
+            raise _Moved
 
     def _require_room(self, connection: Connection, kind: Kind, name: Name) -> None:
         if kind == "view" and not self._schema.typed(connection):
@@ -365,6 +369,10 @@ class SqlPointers:
                 raise NotFound(f"there is no {kind} {name}")
 
         self._write(work)
+
+
+class _Moved(Exception):
+    """A pointer is not where it was expected."""
 
 
 def _no_namespace(namespace: Namespace) -> NotFound:
