@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Unknown
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
+from lakeplane.catalog.metadata_files import place_in
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
 from lakeplane.errors import (
     AlreadyExists,
@@ -223,7 +224,8 @@ class Lake:
         """Take the name of a table away; its files stay, unless they are purged.
 
         Purging deletes exactly the files that the table names and that lie in its own places, never a folder.
-        What they are is read first: a table that cannot be read whole is not dropped.
+        What they are is read first: a table that cannot be read whole, or that others change or replace
+        meanwhile, is not dropped.
         """
         full = parse_name(name)
         if not purge:
@@ -232,7 +234,7 @@ class Lake:
         entry = self._catalog.load("table", full)
         store = self._catalog.store_for(entry)
         files = _own_files(entry, store, self._resources.cache)
-        self._catalog.drop("table", full)
+        self._catalog.drop("table", full, entry)
         try:
             store.delete(*files)
         except StorageError as left:
@@ -307,8 +309,9 @@ def _own_files(entry: Entry, store: Store, cache: ManifestCache) -> list[Locatio
         problem = "gc.enabled is false, so nothing of the table is deleted"
         hint = "Its files may belong to others too; set gc.enabled=true if they do not"
         raise CatalogCannot(problem, source=str(entry.name), hint=hint)
+    home = parse_location(table.location)
     named = (table.properties.get(name) for name in _OWN_PLACES)
-    places = [parse_location(each) for each in (table.location, *named) if each]
+    places = [home, *(place_in(home, each) for each in named if each)]
     files = [*reachable(table, reading_of(store, cache)), entry.metadata_location]
     found = dict.fromkeys(map(parse_location, files))
     return [at for at in found if any(place.contains(at) for place in places)]

@@ -318,11 +318,13 @@ class Table:
         before = self.metadata
 
         def of_this_table(entry: Entry) -> Proposal:
+            nonlocal before
             assert isinstance(entry.metadata, TableMetadata)
             if entry.metadata.table_uuid != before.table_uuid:
                 problem = "this table was dropped, and its name belongs to another one now"
                 raise CommitConflict(problem, source=self.name, hint="Load it anew if you mean that one")
-            return propose(entry.metadata)
+            before = entry.metadata
+            return propose(before)
 
         done = publish(self._catalog, [Work("table", self._entry.name, of_this_table)])
         [entry] = done.entries

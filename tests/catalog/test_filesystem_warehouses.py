@@ -21,10 +21,11 @@ from lakeplane.errors import (
     InvalidInput,
     InvalidMetadata,
     LakeplaneError,
+    StoreCannot,
 )
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata_json import serialize_metadata
-from lakeplane.model.location import parse_location
+from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.local import LocalStore
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.testing.catalog_subject import (
@@ -143,6 +144,30 @@ def test_a_dropped_table_leaves_a_name_that_a_namespace_can_have() -> None:
 def test_a_store_that_cannot_put_if_absent_is_refused() -> None:
     with pytest.raises(CatalogCannot, match="two writers would lose commits"):
         catalog_on(MemoryStore(ROOT, can_put_if_absent=False))
+
+
+def test_a_store_that_only_pretends_to_put_if_absent_is_refused_before_the_first_change() -> None:
+    """Some stores that speak S3's protocol ignore the condition: of two writers both would win."""
+
+    class Pretending(MemoryStore):
+        def put(self, at: Location, data: bytes, **conditions: object) -> str | None:
+            del conditions
+            return super().put(at, data)
+
+    store, _ = a_shop()
+    there = versions_in(store)
+    pretending = Pretending(ROOT)
+    for each in store.files(ROOT):
+        pretending.put(each.location, store.read(each.location))
+    for do in (
+        lambda catalog: changed(catalog, ORDERS, property_set("a", "1")),
+        lambda catalog: a_table(catalog, Name(SHOP, "new")),
+        lambda catalog: catalog.create_namespace(("new",), {}),
+    ):
+        with pytest.raises(StoreCannot, match="ignores put-if-absent"):
+            do(catalog_on(pretending))
+    assert versions_in(pretending) == there
+    assert len(list(pretending.files(ROOT))) == len(list(store.files(ROOT)))
 
 
 def test_a_table_stays_in_its_place() -> None:
