@@ -172,20 +172,23 @@ class Table:
 
     def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
         """Write rows as files, and publish them. What was certainly not published is deleted."""
-        from lakeplane.writing import delete_files, schema_of, write_files  # noqa: PLC0415 - brings pyarrow
+        from lakeplane import writing  # noqa: PLC0415 - brings pyarrow
 
         said = {key: value for key, value in how.items() if key not in ("merge_schema", "options")}
+        rows = writing.given_rows(rows)
         if how.get("merge_schema", False):
-            with self.evolve(case_sensitive=False) as evolution:
-                evolution.union_by_name(schema_of(rows))
+            with self.evolve() as evolution:
+                evolution.union_by_name(writing.widened_schema(rows, self.metadata))
         store = self._catalog.store_for(self._entry)
-        files = write_files(rows, self.metadata, store, self._resources, how.get("options", EMPTY))
+        files = writing.write_files(rows, self.metadata, store, how.get("options", EMPTY))
         try:
             return self._change(change(files, said))
         except OutcomeUnknown:
             raise
         except LakeplaneError:
-            delete_files(store, (path for each in files for path in each.files["file_path"].to_pylist()))
+            writing.delete_files(
+                store, (path for each in files for path in each.files["file_path"].to_pylist())
+            )
             raise
 
     def _condition(self, where: str | None, rows: Any) -> Predicate:

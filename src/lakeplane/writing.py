@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from lakeplane.catalog.metadata_files import write_unique
 from lakeplane.errors import LakeplaneError
-from lakeplane.files.align import align_arrow, arrow_schema_of
+from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
 from lakeplane.files.write import write_rows
 from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.model.arrow_schema import from_arrow
+from lakeplane.model.evolution import EvolutionRules
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.tree import TRUE, Predicate
 from lakeplane.model.location import parse_location
 from lakeplane.model.schema import Schema
-from lakeplane.resources import Resources
 from lakeplane.storage.store import Store
 
 if TYPE_CHECKING:
@@ -57,13 +56,25 @@ def is_spark_frame(rows: object) -> bool:
     return type(rows).__module__.partition(".")[0] == "pyspark"
 
 
-def schema_of(rows: Any) -> Schema:
-    """The columns that a frame has."""
-    if is_spark_frame(rows):
-        from lakeplane.spark.types import from_spark  # noqa: PLC0415 - brings pyspark
+def given_rows(rows: Any) -> Any:
+    """Rows as they are written: a frame of Spark stays what it is, all others become Arrow."""
+    return rows if is_spark_frame(rows) else arrow_rows(rows)
 
-        return from_spark(rows.schema)
-    return from_arrow(arrow_schema_of(rows))
+
+def widened_schema(rows: Any, table: TableMetadata) -> Schema:
+    """The schema of a table with what rows have more."""
+    rules = EvolutionRules(
+        format_version=table.format_version,
+        last_column_id=table.last_column_id,
+        specs=table.partition_specs,
+        default_spec=table.partition_spec,
+        default_order=table.sort_order,
+    )
+    if is_spark_frame(rows):
+        from lakeplane.spark.align import merged_schema  # noqa: PLC0415 - brings pyspark
+
+        return merged_schema(rows, table.schema, rules)[0]
+    return union_schema(table.schema, rows.schema, rules)[0]
 
 
 def understand(where: str | None, schema: Schema, rows: Any) -> Predicate:
@@ -81,14 +92,14 @@ def understand(where: str | None, schema: Schema, rows: Any) -> Predicate:
 
 
 def write_files(
-    rows: Any, table: TableMetadata, store: Store, resources: Resources, options: Mapping[str, str]
+    rows: Any, table: TableMetadata, store: Store, options: Mapping[str, str]
 ) -> tuple[NewFiles, ...]:
     """Write rows as data files of a table. After an error, what was written is deleted, or orphaned."""
     target = write_target(table, options=options)
     if is_spark_frame(rows):
         from lakeplane.spark.write import write_frame  # noqa: PLC0415 - brings pyspark
 
-        return tuple(write_frame(rows, target, store, schemes=resources.spark_schemes))
+        return tuple(write_frame(rows, target, store))
     return _write_here(rows, target, store)
 
 
@@ -100,7 +111,7 @@ def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles,
         write_unique(store, parse_location(path), data)
 
     try:
-        return tuple(write_rows(align_arrow(rows, target.schema), target, put))
+        return tuple(write_rows(align_arrow(target.schema, rows), target, put))
     except BaseException:
         delete_files(store, begun)
         raise
