@@ -1,4 +1,4 @@
-"""The hash of ``bucket``, as SQL that Spark compiles: Murmur3, 32 bits, seed 0, over the bytes that Iceberg defines.
+"""The hash of ``bucket`` as SQL that Spark compiles: Murmur3, 32 bits, seed 0, of Iceberg's bytes.
 
 Spark's own ``hash`` is Murmur3 with the seed 42, and a hash is the seed of the next one: the number ``_ZERO``
 hashes to 0, so that ``hash(_ZERO, x)`` is the hash of ``x`` with the seed 0. For whole words it is the very
@@ -54,7 +54,7 @@ def hash_bytes(source: str, steps: Steps) -> str:
 
 
 def hash_unscaled(source: str, steps: Steps) -> str:
-    """The hash of a decimal, given its digits as a bigint: of the shortest big-endian bytes of that number."""
+    """The hash of a decimal, given its digits as a bigint: that of its shortest big-endian bytes."""
     number = steps.add(source)
     size = steps.add(f"IF({number} < 0L, -1L - {number}, {number})")
     cases = " ".join(f"WHEN {size} < {1 << (8 * count - 1)}L THEN {count}" for count in range(1, 8))

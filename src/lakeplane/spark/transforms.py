@@ -1,14 +1,16 @@
 """Partition and sort transforms as SQL that Spark compiles: exactly the values that Iceberg defines.
 
-The source is a column, or a field of one, in the form in which rows are written (see ``align``): a uuid and a
-fixed as ``BINARY``, a time as microseconds, nanoseconds as a number, all the others as Spark's own type. Nothing
-here depends on the time zone of the session, or on whether its casts check their range (ANSI).
+The source is a column, or a field of one, in the form that rows have on their way to files (see ``wire``): a
+uuid and a fixed as ``BINARY``, nanoseconds as a number, all the others as Spark's own type. But a time is
+given as its microseconds. Nothing here depends on the time zone of the session, or on whether its casts check
+their range (ANSI).
 
 ``bucket`` and ``truncate`` of decimals of more than 18 digits have no such form: they are Arrow functions.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -98,12 +100,6 @@ def needs_arrow(transform: Transform, type_: Type) -> bool:
 def quoted(name: str) -> str:
     """A name as Spark's SQL takes it, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def text(value: str) -> str:
-    """A string literal of Spark's SQL: raw quotes and backslashes are escaped."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def unused_name(wanted: str, taken: Sequence[str]) -> str:
@@ -243,10 +239,8 @@ def _with_arrow(df: DataFrame, wanted: Derived) -> DataFrame:
 
 
 def _arrow_function(transform: Transform, type_: Decimal, result: str, df: DataFrame) -> Any:
-    if type(df).__module__.startswith("pyspark.sql.connect"):
-        from pyspark.sql.connect.functions import arrow_udf  # noqa: PLC0415
-    else:
-        from pyspark.sql.functions import arrow_udf  # noqa: PLC0415
+    remote = type(df).__module__.startswith("pyspark.sql.connect")
+    functions = importlib.import_module(f"pyspark.sql.{'connect.' if remote else ''}functions")
     import pyarrow as pa  # noqa: PLC0415
 
     wide = pa.decimal128(MAX_DECIMAL_PRECISION, type_.scale)
@@ -259,4 +253,4 @@ def _arrow_function(transform: Transform, type_: Decimal, result: str, df: DataF
 
     # What kind of function it is, Spark tells from its annotations, which it does not find as text.
     compute.__annotations__ = {"column": pa.Array, "return": pa.Array}
-    return arrow_udf(compute, result)
+    return functions.arrow_udf(compute, result)
