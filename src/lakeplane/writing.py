@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from lakeplane.catalog.metadata_files import write_unique
 from lakeplane.errors import LakeplaneError
-from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
 from lakeplane.files.write import write_rows
 from lakeplane.iceberg.metadata import TableMetadata
@@ -58,7 +57,11 @@ def is_spark_frame(rows: object) -> bool:
 
 def given_rows(rows: Any) -> Any:
     """Rows as they are written: a frame of Spark stays what it is, all others become Arrow."""
-    return rows if is_spark_frame(rows) else arrow_rows(rows)
+    if is_spark_frame(rows):
+        return rows
+    from lakeplane.files.align import arrow_rows
+
+    return arrow_rows(rows)
 
 
 def widened_schema(rows: Any, table: TableMetadata) -> Schema:
@@ -74,6 +77,8 @@ def widened_schema(rows: Any, table: TableMetadata) -> Schema:
         from lakeplane.spark.align import merged_schema  # noqa: PLC0415 - brings pyspark
 
         return merged_schema(rows, table.schema, rules)[0]
+    from lakeplane.files.align import union_schema
+
     return union_schema(table.schema, rows.schema, rules)[0]
 
 
@@ -104,6 +109,8 @@ def write_files(
 
 
 def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:
+    from lakeplane.files.align import align_arrow
+
     begun: list[str] = []
 
     def put(path: str, data: bytes) -> None:
