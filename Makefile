@@ -28,7 +28,7 @@ test: lint oracles oldest java ## Everything that must hold: lint, types, the wh
 	$(if $(ARGS),,PYTHONPATH=src .venv-oldest/bin/python -m pytest -p no:cacheprovider tests/spark &&) \
 	$(OURS) -m pytest $(ARGS)
 
-bench: install oracles java ## Measure (ARGS="name ..." for some of the measurements)
+bench: install oracles oldest java ## Measure (ARGS="name ..." for some of the measurements)
 	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && \
 	LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" $(OURS) -m bench $(ARGS)
 
