@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
+import pyarrow as pa
 
 from lakeplane.catalog import commit_loop
 from lakeplane.catalog.catalog import Catalog, Entry
@@ -22,16 +23,24 @@ from lakeplane.catalog.pointer_catalog import PointerCatalog
 from lakeplane.catalog.pointers import Pointers
 from lakeplane.catalog.sql import SqlPointers
 from lakeplane.catalog.turns import Turns
+from lakeplane.changing import Around, Done, publish_change
 from lakeplane.errors import InvalidChange
 from lakeplane.iceberg import updates as u
+from lakeplane.iceberg.changes import Append, Change
+from lakeplane.iceberg.manifest_cache import ManifestCache
+from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.new_files import NewFiles
+from lakeplane.iceberg.plan import plan as plan_of
 from lakeplane.iceberg.refs import Proposal
 from lakeplane.iceberg.requirements import AssertRefSnapshotId
 from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
+from lakeplane.iceberg.time_travel import At
 from lakeplane.iceberg.view import ViewMetadata
 from lakeplane.lake import Lake
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import Location, parse_location
+from lakeplane.reading import reading_of
 from lakeplane.storage.local import LocalStore
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.storage.store import Store
@@ -39,8 +48,12 @@ from lakeplane.testing.clock import ManualClock, SeededIds
 from lakeplane.testing.faults import Fault, FaultStore, Operation, Plan
 
 ORDERS, ITEMS, LOOSE = parse_name("shop.orders"), parse_name("shop.items"), parse_name("shop.loose")
+EVENTS = parse_name("shop.events")
+"""A table with files, in partitions named ``p``; the others have only names of snapshots."""
 BASE, NEXT, HEAD, STAGED = 101, 102, 103, 104
 """The snapshots of ``shop.orders``: the first three are main, the last is on top of it and beside it."""
+STAGED_FILES = 204
+"""A snapshot of ``shop.events`` that nobody has published."""
 
 
 class Saved(Protocol):
@@ -211,6 +224,23 @@ def populate(world: World) -> None:
     orders = lake.table("shop.orders")
     orders.create_branch("old", BASE)
     orders.create_tag("first", BASE)
+    lake.create_table("shop.events", "id BIGINT, p STRING", partition_by=["p"])
+    for number, p in enumerate(("x", "y", "x"), 201):
+        change(
+            lake,
+            world,
+            EVENTS,
+            number,
+            lambda table, _, number=number, p=p: Append(files=(rows_of(table, f"{number}.parquet", p),)),  # type: ignore[misc]
+        )
+    change(
+        lake,
+        world,
+        EVENTS,
+        STAGED_FILES,
+        lambda table, _: Append(files=(rows_of(table, "staged.parquet", "x"),), stage_only=True),
+    )
+    change(lake, world, EVENTS, 205, lambda table, _: Append(files=(rows_of(table, "205.parquet", "z"),)))
     lake.create_view("shop.totals", "SELECT 1 AS id", "id BIGINT")
     home = world.root / "shop"
     for file in ("orders/data/1.parquet", "items/data/1.parquet", "loose/data/1.parquet"):
@@ -219,6 +249,36 @@ def populate(world: World) -> None:
     lost = msgspec.structs.replace(cast("TableMetadata", found.metadata), location=str(home / "found"))
     place = home / "found/metadata/saved.metadata.json"
     world.store.put(place, commit_file(lost))
+
+
+def rows_of(table: TableMetadata, name: str, p: str, rows: int = 10) -> NewFiles:
+    """A data file, of which nothing but the name exists."""
+    files = {
+        "file_path": [f"{table.location}/data/{name}"],
+        "file_format": ["PARQUET"],
+        "record_count": [rows],
+        "file_size_in_bytes": [rows * 10],
+        "partition": pa.array([{"1000": p}], pa.struct({"1000": pa.string()})),
+    }
+    return NewFiles(0, pa.table(files))
+
+
+Plan: TypeAlias = Callable[[TableMetadata, Reading], Change]
+
+
+def change(lake: Lake, world: World, name: Name, snapshot_id: int, plan: Plan) -> Done:
+    """Change the files of a table, after a look at what is there."""
+    catalog = lake._catalog
+    entry = catalog.load("table", name)
+    table = cast("TableMetadata", entry.metadata)
+    reading = reading_of(catalog.store_for(entry), ManifestCache())
+    around = Around(world.clock.now_ms, lambda: str(world.ids.uuid()), lambda: snapshot_id)
+    return publish_change(catalog, entry, ManifestCache(), plan(table, reading), around=around)
+
+
+def live(table: TableMetadata, reading: Reading, at: At = None) -> pa.Table:
+    """The data files of a table."""
+    return plan_of(table, reading, at=at).files
 
 
 def commit_file(metadata: TableMetadata) -> bytes:
@@ -267,9 +327,17 @@ def state(world: World) -> dict[str, Any]:
         for snapshot in table.snapshots:
             assert snapshot.manifest_list in files, f"{name} has lost the files of {snapshot.snapshot_id}"
         found[f"table {name}"] = _table_facts(table)
+        if name == "shop.events":
+            found["files"] = _files(table, reading_of(world.store, ManifestCache()))
     for name in lake.views():
         found[f"view {name}"] = _view_facts(lake.view(name).metadata)
     return found
+
+
+def _files(table: TableMetadata, reading: Reading) -> dict[int, list[str]]:
+    """The data files of each snapshot; fails where a manifest is gone."""
+    ids = [each.snapshot_id for each in table.snapshots]
+    return {each: sorted(live(table, reading, each)["file_path"].to_pylist()) for each in ids}
 
 
 def _table_facts(table: TableMetadata) -> dict[str, Any]:
@@ -278,7 +346,10 @@ def _table_facts(table: TableMetadata) -> dict[str, Any]:
         del facts[name]
     # A snapshot may be made current twice in a row by a change that is repeated: that is the same history.
     facts["snapshot_log"] = [entry.snapshot_id for entry in table.snapshot_log]
-    facts["snapshots"] = [msgspec.structs.replace(each, timestamp_ms=0) for each in table.snapshots]
+    # Another attempt has another manifest list; what it names is looked at.
+    facts["snapshots"] = [
+        msgspec.structs.replace(each, timestamp_ms=0, manifest_list=None) for each in table.snapshots
+    ]
     return facts
 
 

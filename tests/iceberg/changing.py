@@ -103,7 +103,7 @@ class Changing:
         found = plan(self.table, self.built.reading(), at=at).files
         keep = [path.rpartition("/")[2] in names for path in found["file_path"].to_pylist()]
         assert sum(keep) == len(names)
-        return found.filter(pa.array(keep))
+        return found.filter(pa.array(keep, pa.bool_()))
 
     def manifests(self, branch: str = MAIN) -> tuple[ManifestFile, ...]:
         return self.built.manifests(branch)
