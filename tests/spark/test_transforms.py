@@ -7,11 +7,10 @@ import decimal
 import random
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeplane.model.transforms import (
     Bucket,
@@ -29,6 +28,9 @@ from lakeplane.model.transforms import (
 from lakeplane.model.types import Type, parse_type
 from lakeplane.spark.transforms import Derived, with_transforms
 from tests.interop import peers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INT_EDGES = [0, 1, -1, 9, 10, -10, -11, 2**31 - 1, -(2**31), -(2**31) + 1]
 LONG_EDGES = [*INT_EDGES, 2**63 - 1, -(2**63), -(2**63) + 1, 2**62]
@@ -73,7 +75,7 @@ def digits(precision: int, scale: int) -> list[decimal.Decimal]:
     return [decimal.Decimal(f"{number}E{-scale}") for number in numbers if abs(number) <= top]
 
 
-def values_of(name: str) -> tuple[list[Any], pa.DataType]:
+def values_of(name: str) -> tuple[list[Any], pa.DataType]:  # noqa: C901, PLR0912 - a table
     """Values in the canonical forms of the model, and the Arrow type in which Spark gets them."""
     chance = random.Random(name)
     match name:
@@ -111,11 +113,11 @@ def values_of(name: str) -> tuple[list[Any], pa.DataType]:
             return [b"\0" * length, *(chance.randbytes(length) for _ in range(50))], pa.binary()
         case _:
             precision, scale = map(int, name[8:-1].split(","))
-            numbers = digits(precision, scale)
+            drawn_digits = digits(precision, scale)
             if precision == 38:
                 # Rounded down, the lowest ones would need more digits than any type has.
-                numbers = [each for each in numbers if each > -(10**27)]
-            return numbers, pa.decimal128(precision, scale)
+                drawn_digits = [each for each in drawn_digits if each > -(10**27)]
+            return drawn_digits, pa.decimal128(precision, scale)
 
 
 @pytest.fixture(params=[("true", "Europe/Berlin"), ("false", "America/St_Johns")], ids=["ansi", "lenient"])
@@ -210,7 +212,7 @@ def test_transforms_give_the_values_of_pyiceberg(spark: SparkSession) -> None:
         values = values[:60] if name != "timestamp" else [each for each in values if abs(each) < 2**52]
         stored = [each.bytes if isinstance(each, uuid.UUID) else each for each in values]
         texts = [each.hex() if isinstance(each, bytes) else str(each) for each in values]
-        transforms = [
+        transforms: list[Transform] = [
             each
             for each in (Bucket(16), Bucket(101), Truncate(7), Year(), Month(), Day(), Hour())
             # PyIceberg does not let a truncated number wrap around.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from lakeplane.files.partitions import partition_columns
 from lakeplane.files.target import FileFormat, WriteTarget
@@ -23,6 +22,9 @@ from lakeplane.model.types import Field
 from lakeplane.spark.write import write_frame
 from lakeplane.storage.open import open_store
 from lakeplane.storage.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def spec_of(*rules: tuple[int, str]) -> PartitionSpec:

@@ -17,7 +17,7 @@ from lakeplane.model.evolution import EvolutionRules
 from lakeplane.model.promotion import can_promote
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_union import union_by_name
-from lakeplane.model.types import UNKNOWN, Field, List, Map, Struct, Type, children
+from lakeplane.model.types import UNKNOWN, Field, List, Map, Struct, Type, children, map_fields
 from lakeplane.spark.assign import END, MARK, assigned, refusal
 from lakeplane.spark.session import is_case_sensitive
 from lakeplane.spark.transforms import quoted
@@ -267,8 +267,12 @@ def _holds(wanted: s.DataType, given: s.DataType) -> bool:
 
 
 def _optional(field: Field) -> Field:
-    """A new column: rows that are there already have no value for it."""
-    return Field(field.id, field.name, field.type, required=False, doc=field.doc)
+    """A new column, without demands: nulls that one frame does not have may be in the next one."""
+    type_ = map_fields(field.type, _optional)
+    if isinstance(type_, Map) and isinstance(field.type, Map):
+        # Keys are never null, and what is in them does not become so.
+        type_ = Map(type_.key_id, field.type.key, type_.value_id, type_.value)
+    return Field(field.id, field.name, type_, required=False, doc=field.doc)
 
 
 def _default(field: Field, place: str) -> str:

@@ -159,7 +159,11 @@ def _to_whole(source: str, given: s.DataType, type_: Type, place: str) -> str | 
         return source
     if bits is not None and bits < wanted:
         return f"CAST({source} AS {_name(type_)})"
-    return _tried(source, type_, place)
+    # Spark takes the first number behind the range of a long for one of it.
+    low, high = -(1 << (wanted - 1)), (1 << (wanted - 1)) - 1
+    fits = f"{source} BETWEEN {low}BD AND {high}BD"
+    cast = f"try_cast({source} AS {_name(type_)})"
+    return _checked(source, cast, fits, place, f"a value is out of the range of {type_}")
 
 
 def _to_floating(source: str, given: s.DataType, type_: Type, place: str) -> str:
