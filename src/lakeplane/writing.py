@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from lakeplane.catalog.metadata_files import write_unique
 from lakeplane.errors import LakeplaneError
+from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
 from lakeplane.files.write import write_rows
 from lakeplane.iceberg.metadata import TableMetadata
@@ -59,8 +60,6 @@ def given_rows(rows: Any) -> Any:
     """Rows as they are written: a frame of Spark stays what it is, all others become Arrow."""
     if is_spark_frame(rows):
         return rows
-    from lakeplane.files.align import arrow_rows
-
     return arrow_rows(rows)
 
 
@@ -77,8 +76,6 @@ def widened_schema(rows: Any, table: TableMetadata) -> Schema:
         from lakeplane.spark.align import merged_schema  # noqa: PLC0415 - brings pyspark
 
         return merged_schema(rows, table.schema, rules)[0]
-    from lakeplane.files.align import union_schema
-
     return union_schema(table.schema, rows.schema, rules)[0]
 
 
@@ -109,8 +106,6 @@ def write_files(
 
 
 def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:
-    from lakeplane.files.align import align_arrow
-
     begun: list[str] = []
 
     def put(path: str, data: bytes) -> None:

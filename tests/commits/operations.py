@@ -28,7 +28,7 @@ from tests.commits.worlds import (
     ORDERS,
     STAGED,
     STAGED_FILES,
-    Plan,
+    Decide,
     World,
     append,
     change,
@@ -87,7 +87,7 @@ def _append(lake: Lake, _: World) -> None:
     append(lake._catalog, ORDERS, 105)
 
 
-def _files(plan: Plan) -> Callable[[Lake, World], None]:
+def _files(plan: Decide) -> Callable[[Lake, World], None]:
     def run(lake: Lake, world: World) -> None:
         change(lake, world, EVENTS, 301, plan)
 

@@ -263,10 +263,10 @@ def rows_of(table: TableMetadata, name: str, p: str, rows: int = 10) -> NewFiles
     return NewFiles(0, pa.table(files))
 
 
-Plan: TypeAlias = Callable[[TableMetadata, Reading], Change]
+Decide: TypeAlias = Callable[[TableMetadata, Reading], Change]
 
 
-def change(lake: Lake, world: World, name: Name, snapshot_id: int, plan: Plan) -> Done:
+def change(lake: Lake, world: World, name: Name, snapshot_id: int, plan: Decide) -> Done:
     """Change the files of a table, after a look at what is there."""
     catalog = lake._catalog
     entry = catalog.load("table", name)
