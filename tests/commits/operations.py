@@ -31,7 +31,7 @@ from tests.commits.worlds import (
     Decide,
     World,
     append,
-    change,
+    change_files,
     live,
     rows_of,
 )
@@ -89,7 +89,7 @@ def _append(lake: Lake, _: World) -> None:
 
 def _files(plan: Decide) -> Callable[[Lake, World], None]:
     def run(lake: Lake, world: World) -> None:
-        change(lake, world, EVENTS, 301, plan)
+        change_files(lake, world, EVENTS, 301, plan)
 
     return run
 

@@ -226,21 +226,23 @@ def populate(world: World) -> None:
     orders.create_tag("first", BASE)
     lake.create_table("shop.events", "id BIGINT, p STRING", partition_by=["p"])
     for number, p in enumerate(("x", "y", "x"), 201):
-        change(
+        change_files(
             lake,
             world,
             EVENTS,
             number,
             lambda table, _, number=number, p=p: Append(files=(rows_of(table, f"{number}.parquet", p),)),  # type: ignore[misc]
         )
-    change(
+    change_files(
         lake,
         world,
         EVENTS,
         STAGED_FILES,
         lambda table, _: Append(files=(rows_of(table, "staged.parquet", "x"),), stage_only=True),
     )
-    change(lake, world, EVENTS, 205, lambda table, _: Append(files=(rows_of(table, "205.parquet", "z"),)))
+    change_files(
+        lake, world, EVENTS, 205, lambda table, _: Append(files=(rows_of(table, "205.parquet", "z"),))
+    )
     lake.create_view("shop.totals", "SELECT 1 AS id", "id BIGINT")
     home = world.root / "shop"
     for file in ("orders/data/1.parquet", "items/data/1.parquet", "loose/data/1.parquet"):
@@ -266,7 +268,7 @@ def rows_of(table: TableMetadata, name: str, p: str, rows: int = 10) -> NewFiles
 Decide: TypeAlias = Callable[[TableMetadata, Reading], Change]
 
 
-def change(lake: Lake, world: World, name: Name, snapshot_id: int, plan: Decide) -> Done:
+def change_files(lake: Lake, world: World, name: Name, snapshot_id: int, plan: Decide) -> Done:
     """Change the files of a table, after a look at what is there."""
     catalog = lake._catalog
     entry = catalog.load("table", name)
