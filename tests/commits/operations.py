@@ -12,8 +12,6 @@ from lakeplane.iceberg.changes import (
     Change,
     DeleteFiles,
     Overwrite,
-    OverwritePartitions,
-    Rewrite,
 )
 from lakeplane.iceberg.cherrypick import Cherrypick
 from lakeplane.iceberg.manifest_scan import Reading
@@ -28,7 +26,7 @@ from tests.commits.worlds import (
     ORDERS,
     STAGED,
     STAGED_FILES,
-    Decide,
+    ChangeOf,
     World,
     append,
     change_files,
@@ -87,7 +85,7 @@ def _append(lake: Lake, _: World) -> None:
     append(lake._catalog, ORDERS, 105)
 
 
-def _files(plan: Decide) -> Callable[[Lake, World], None]:
+def _files(plan: ChangeOf) -> Callable[[Lake, World], None]:
     def run(lake: Lake, world: World) -> None:
         change_files(lake, world, EVENTS, 301, plan)
 
@@ -113,27 +111,6 @@ def _delete_files(table: TableMetadata, _: Reading) -> Change:
     return DeleteFiles(where=parse_predicate("p = 'x'", table.schema))
 
 
-def _overwrite_partitions(table: TableMetadata, _: Reading) -> Change:
-    return OverwritePartitions(
-        files=(rows_of(table, "new.parquet", "y"),),
-        isolation="serializable",
-        validate_from=table.current_snapshot_id,
-    )
-
-
-def _rewrite_files(table: TableMetadata, reading: Reading) -> Change:
-    files = live(table, reading)
-    return Rewrite(
-        remove=files.filter(pc.match_substring_regex(files["file_path"], "20[13]")),
-        files=(rows_of(table, "new.parquet", "x", 20),),
-        validate_from=table.current_snapshot_id or 0,
-    )
-
-
-def _stage_files(table: TableMetadata, _: Reading) -> Change:
-    return Append(files=(rows_of(table, "new.parquet", "x"),), stage_only=True)
-
-
 OPERATIONS = (
     Operation(
         "create a table", lambda lake, _: lake.create_table("shop.fresh", "id BIGINT"), is_typical=True
@@ -155,9 +132,6 @@ OPERATIONS = (
     Operation("append files", _files(_append_files), is_typical=True),
     Operation("overwrite files", _files(_overwrite_files), is_typical=True),
     Operation("delete files", _files(_delete_files)),
-    Operation("overwrite partitions", _files(_overwrite_partitions)),
-    Operation("rewrite files", _files(_rewrite_files)),
-    Operation("stage files", _files(_stage_files)),
     Operation("cherry-pick files", _files(lambda _, __: Cherrypick(snapshot_id=STAGED_FILES))),
     Operation("create a branch", lambda lake, _: lake.table("shop.orders").create_branch("b", NEXT)),
     Operation("create a tag", lambda lake, _: lake.table("shop.orders").create_tag("t", HEAD)),

@@ -28,7 +28,7 @@ from lakeplane.errors import InvalidChange
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.changes import Append, Change
 from lakeplane.iceberg.manifest_cache import ManifestCache
-from lakeplane.iceberg.manifest_scan import Reading
+from lakeplane.iceberg.manifest_scan import Reading, list_manifests
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.iceberg.plan import plan as plan_of
@@ -70,6 +70,8 @@ class World:
     ) -> None:
         self.store, self.root, self.pointers, self.save = store, root, pointers, save
         self.clock, self.ids = ManualClock(step_ms=1), SeededIds(7)
+        # Names of manifests are never used twice in a world, so each is read once for all of its states.
+        self.read = ManifestCache()
 
     @property
     def is_filesystem(self) -> bool:
@@ -225,24 +227,8 @@ def populate(world: World) -> None:
     orders.create_branch("old", BASE)
     orders.create_tag("first", BASE)
     lake.create_table("shop.events", "id BIGINT, p STRING", partition_by=["p"])
-    for number, p in enumerate(("x", "y", "x"), 201):
-        change_files(
-            lake,
-            world,
-            EVENTS,
-            number,
-            lambda table, _, number=number, p=p: Append(files=(rows_of(table, f"{number}.parquet", p),)),  # type: ignore[misc]
-        )
-    change_files(
-        lake,
-        world,
-        EVENTS,
-        STAGED_FILES,
-        lambda table, _: Append(files=(rows_of(table, "staged.parquet", "x"),), stage_only=True),
-    )
-    change_files(
-        lake, world, EVENTS, 205, lambda table, _: Append(files=(rows_of(table, "205.parquet", "z"),))
-    )
+    for number, p in enumerate(("x", "y", "x", "x", "z"), 201):
+        _append_file(lake, world, number, p, stage_only=number == STAGED_FILES)
     lake.create_view("shop.totals", "SELECT 1 AS id", "id BIGINT")
     home = world.root / "shop"
     for file in ("orders/data/1.parquet", "items/data/1.parquet", "loose/data/1.parquet"):
@@ -265,10 +251,10 @@ def rows_of(table: TableMetadata, name: str, p: str, rows: int = 10) -> NewFiles
     return NewFiles(0, pa.table(files))
 
 
-Decide: TypeAlias = Callable[[TableMetadata, Reading], Change]
+ChangeOf: TypeAlias = Callable[[TableMetadata, Reading], Change]
 
 
-def change_files(lake: Lake, world: World, name: Name, snapshot_id: int, plan: Decide) -> Done:
+def change_files(lake: Lake, world: World, name: Name, snapshot_id: int, plan: ChangeOf) -> Done:
     """Change the files of a table, after a look at what is there."""
     catalog = lake._catalog
     entry = catalog.load("table", name)
@@ -281,6 +267,13 @@ def change_files(lake: Lake, world: World, name: Name, snapshot_id: int, plan: D
 def live(table: TableMetadata, reading: Reading, at: At = None) -> pa.Table:
     """The data files of a table."""
     return plan_of(table, reading, at=at).files
+
+
+def _append_file(lake: Lake, world: World, number: int, p: str, *, stage_only: bool) -> None:
+    def plan(table: TableMetadata, _: Reading) -> Change:
+        return Append(files=(rows_of(table, f"{number}.parquet", p),), stage_only=stage_only)
+
+    change_files(lake, world, EVENTS, number, plan)
 
 
 def commit_file(metadata: TableMetadata) -> bytes:
@@ -330,16 +323,22 @@ def state(world: World) -> dict[str, Any]:
             assert snapshot.manifest_list in files, f"{name} has lost the files of {snapshot.snapshot_id}"
         found[f"table {name}"] = _table_facts(table)
         if name == "shop.events":
-            found["files"] = _files(table, reading_of(world.store, ManifestCache()))
+            found["files"] = _files(world, table, files)
     for name in lake.views():
         found[f"view {name}"] = _view_facts(lake.view(name).metadata)
     return found
 
 
-def _files(table: TableMetadata, reading: Reading) -> dict[int, list[str]]:
-    """The data files of each snapshot; fails where a manifest is gone."""
-    ids = [each.snapshot_id for each in table.snapshots]
-    return {each: sorted(live(table, reading, each)["file_path"].to_pylist()) for each in ids}
+def _files(world: World, table: TableMetadata, files: set[str]) -> dict[str, list[str]]:
+    """The data files of what was published and staged last; fails where a manifest is gone."""
+    reading = reading_of(world.store, world.read)
+    found = {}
+    for what, snapshot in (("current", table.current_snapshot), ("newest", table.snapshots[-1])):
+        listed = list_manifests(snapshot, reading)["manifest_path"].to_pylist()
+        assert files.issuperset(listed), f"the table has lost {set(listed) - files}"
+        at = None if snapshot is None else snapshot.snapshot_id
+        found[what] = sorted(live(table, reading, at)["file_path"].to_pylist())
+    return found
 
 
 def _table_facts(table: TableMetadata) -> dict[str, Any]:
