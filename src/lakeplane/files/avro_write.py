@@ -12,6 +12,7 @@ from lakeplane.avro.write import write_avro
 from lakeplane.files.stored_columns import file_schema, stored_rows, stored_schema
 from lakeplane.files.write_settings import avro_settings
 from lakeplane.iceberg.avro_schema import avro_name, avro_record
+from lakeplane.iceberg.manifest_schema import storage
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import write_schema
 from lakeplane.model.types import Field, List, Map, Struct, Type, map_fields
@@ -28,7 +29,9 @@ class AvroFormat:
         self.schema = schema
         self.stored = stored_schema(schema)
         self.settings = avro_settings(properties)
-        self.arrow = file_schema(Schema(tuple(_renamed(field) for field in self.stored.fields)))
+        # Arrow cannot filter structs with extension types inside, which leaving out nulls is.
+        stored = storage(file_schema(Schema(tuple(_renamed(field) for field in self.stored.fields))))
+        self.arrow = pa.schema(list(stored))
         self.avro = avro_record("table", self.stored.fields)
         self.metadata = {"iceberg.schema": msgspec.json.encode(write_schema(schema))}
 
