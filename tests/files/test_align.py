@@ -8,7 +8,7 @@ from decimal import Decimal as Number
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -59,7 +59,7 @@ def align(schema: Schema, rows: Any, **options: Any) -> pa.Table:
 
 def one(type_: Type, array: pa.Array) -> list[Any]:
     """What a column of one type becomes."""
-    return align(Schema((Field(1, "x", type_),)), pa.table({"x": array}))["x"].to_pylist()
+    return list(align(Schema((Field(1, "x", type_),)), pa.table({"x": array}))["x"].to_pylist())
 
 
 def refused(type_: Type, array: pa.Array, match: str) -> None:
@@ -84,6 +84,10 @@ def test_what_fits_is_not_copied() -> None:
     assert found["s"].chunk(0).buffers()[2].address == rows["s"].chunk(0).buffers()[2].address
 
 
+SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+PAIR = Struct((Field(2, "a", LONG), Field(3, "b", STRING)))
+ONE = {"metadata": b"\x01\0\0", "value": b"\x0c\x01"}
+LONGS_BY_NAME = pa.map_(pa.string(), pa.int64())
 ID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 
 
@@ -104,7 +108,7 @@ ID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
         (TIME, pa.array([1], pa.time32("s")), [dt.time(0, 0, 1)]),
         (TIMESTAMP, pa.array([1_000], pa.timestamp("ns")), [dt.datetime(1970, 1, 1, 0, 0, 0, 1)]),  # noqa: DTZ001
         (TIMESTAMP, pa.array([dt.date(2026, 1, 1)]), [dt.datetime(2026, 1, 1)]),  # noqa: DTZ001
-        (TIMESTAMPTZ, pa.array([1], pa.timestamp("s", "Europe/Prague")), [dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)]),
+        (TIMESTAMPTZ, pa.array([1], pa.timestamp("s", "Europe/Prague")), [SECOND]),
         (STRING, pa.array(["a", None], pa.large_string()), ["a", None]),
         (STRING, pa.array(["a", None], pa.string_view()), ["a", None]),
         (STRING, pa.array(["a", "b", "a", None]).dictionary_encode(), ["a", "b", "a", None]),
@@ -124,8 +128,8 @@ ID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
         (List(2, LONG), pa.array([[1, 2], None], pa.list_view(pa.int64())), [[1, 2], None]),
         (List(2, LONG), pa.array([[1], [2], [3]]).slice(1), [[2], [3]]),
         (Map(2, STRING, 3, LONG), pa.array([[{"key": "a", "value": 1}], None]), [[("a", 1)], None]),
-        (Struct((Field(2, "a", LONG), Field(3, "b", STRING))), pa.array([{"b": "x"}, None]), [{"a": None, "b": "x"}, None]),
-        (VARIANT, pa.array([{"value": b"\x0c\x01", "metadata": b"\x01\0\0"}, None]), [{"metadata": b"\x01\0\0", "value": b"\x0c\x01"}, None]),
+        (PAIR, pa.array([{"b": "x"}, None]), [{"a": None, "b": "x"}, None]),
+        (VARIANT, pa.array([{"value": b"\x0c\x01", "metadata": b"\x01\0\0"}, None]), [ONE, None]),
     ],
 )  # fmt: skip
 def test_natural_types_are_taken(type_: Type, array: pa.Array, expected: list[Any]) -> None:
@@ -165,7 +169,7 @@ def test_natural_types_are_taken(type_: Type, array: pa.Array, expected: list[An
         (UNKNOWN, pa.array([1]), "unknown"),
         (List(2, LONG), pa.array([1]), "int64 cannot become list"),
         (List(2, INT), pa.array([[2**40]]), "x.element: values"),
-        (Map(2, STRING, 3, INT), pa.array([[("a", 2**40)]], pa.map_(pa.string(), pa.int64())), "x.value: values"),
+        (Map(2, STRING, 3, INT), pa.array([[("a", 2**40)]], LONGS_BY_NAME), "x.value: values"),
         (Struct((Field(2, "a", INT),)), pa.array([{"a": 2**40}]), "x.a: values"),
         (Struct((Field(2, "a", INT),)), pa.array([{"a": 1, "b": 1}]), "x.b: the table has no such column"),
         (Struct((Field(2, "a", INT, required=True),)), pa.array([{"a": None}]), "x.a: is required"),
@@ -264,7 +268,7 @@ def test_frames_of_pandas_and_polars_are_taken() -> None:
     assert align(schema, pa.RecordBatch.from_pydict(given)).to_pylist() == expected
     with pytest.raises(InvalidInput, match="values of one type"):
         align_arrow(schema, pd.DataFrame({"a": [1, "x"]}))
-    with pytest.raises(InvalidInput, match="rows cannot be taken from a builtins.list"):
+    with pytest.raises(InvalidInput, match="rows cannot be taken from"):
         align_arrow(schema, [1])
 
 
@@ -305,7 +309,7 @@ def test_a_union_has_what_rows_bring_along() -> None:
     schema = Schema((Field(1, "a", INT), Field(2, "u", UUID), Field(3, "s", Struct((Field(4, "x", INT),)))))
     rows = pa.table({"a": [2**40], "u": [str(ID)], "s": [{"x": 1, "y": "new"}], "b": [1.5]})
     found, last = union_schema(schema, rows.schema, EvolutionRules(format_version=2, last_column_id=4))
-    assert last == 6  # noqa: PLR2004
+    assert last == 6
     assert [str(field) for field in found.fields] == [
         "1: a: optional long",
         "2: u: optional uuid",

@@ -19,7 +19,7 @@ from lakeplane.files.target import FILE_FORMATS, FileFormat
 from lakeplane.files.write import write_rows
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import write_schema
-from lakeplane.model.types import UNKNOWN, VARIANT, Field, Geography, Geometry, walk
+from lakeplane.model.types import UNKNOWN, walk
 from tests.files.samples import NESTED, NEW, PLAIN, UTC, sample, target
 from tests.interop.peers import ask
 
@@ -104,7 +104,7 @@ def known_names(schema: Schema) -> list[str]:
 @pytest.mark.parametrize("group", GROUPS)
 def test_avro_files_hold_the_rows(group: str) -> None:
     schema, rows, data = written(group, "avro")
-    found = list(fastavro.reader(io.BytesIO(data)))
+    found: list[Any] = list(fastavro.reader(io.BytesIO(data)))
     assert len(found) == rows.num_rows
     for field in schema.fields:
         if field.type is UNKNOWN:

@@ -53,7 +53,7 @@ def read(reader: str, path: str, file_format: str, schema: dict[str, Any]) -> pa
         source = f"read_parquet('{path}')"
         columns = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()  # noqa: S608
         # Arrow has no place for these: as texts they show that they were understood.
-        texts = [f'"{name}"::VARCHAR AS "{name}"' for name, type_, *_ in columns if type_ in ("VARIANT",)]
+        texts = [f'"{name}"::VARCHAR AS "{name}"' for name, type_, *_ in columns if type_ == "VARIANT"]
         replaced = f" REPLACE ({', '.join(texts)})" if texts else ""
         return connection.execute(f"SELECT *{replaced} FROM {source}").to_arrow_table()  # noqa: S608
     frame = pl.read_parquet(path) if file_format == "parquet" else pl.read_avro(path)
