@@ -27,6 +27,7 @@ from lakeplane.files.footers import parquet_metrics
 from lakeplane.files.parquet_schema import TAIL, footer_length, footer_of, read_schema, write_footer
 from lakeplane.files.write import write_rows
 from lakeplane.iceberg.metrics_modes import FULL, column_modes, leaves
+from lakeplane.model.arrow_schema import to_arrow
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import write_schema
 from lakeplane.model.types import (
@@ -359,3 +360,64 @@ def timed(do: Callable[[], object]) -> float:
     start = time.perf_counter()
     do()
     return time.perf_counter() - start
+
+
+# Other writers
+
+OF_OTHERS = {
+    "i": (INT, [5, None, -3]),
+    "l": (LONG, [-(2**63), 2**63 - 1, None]),
+    "d9": (Decimal(9, 2), [Number("-1.25"), Number("300.00"), None]),
+    "d30": (Decimal(30, 2), [Number("-1.25"), Number("300.00"), None]),
+    "f": (DOUBLE, [-1.5, 2.5, None]),
+    "nan": (DOUBLE, [-1.5, math.nan, None]),
+    "s": (STRING, ["ž", "", None]),
+    "b": (BINARY, [b"\xff\x00", b"a", None]),
+    "day": (DATE, [-1, 1, None]),
+    "at": (TIMESTAMP, [-1, 10**15, None]),
+    "nothing": (INT, [None, None, None]),
+    "st": (Struct((Field(50, "x", LONG),)), [{"x": 1}, None, {"x": 9}]),
+    "li": (List(60, LONG), [[1, 2], None, []]),
+}
+
+
+def others() -> tuple[Schema, pa.Table]:
+    schema = Schema(
+        tuple(Field(at, name, type_) for at, (name, (type_, _)) in enumerate(OF_OTHERS.items(), 1))
+    )
+    arrow = to_arrow(schema)
+    columns = [pa.array(values, arrow.field(name).type) for name, (_, values) in OF_OTHERS.items()]
+    return schema, pa.Table.from_arrays(columns, names=list(OF_OTHERS))
+
+
+def check_others(data: bytes, schema: Schema) -> None:
+    found = metrics(data, schema)
+    assert found["record_count"] == 3
+    for field_id, (name, (type_, values)) in enumerate(OF_OTHERS.items(), 1):
+        if name == "li":
+            assert found["column_sizes"][60] > 0
+            assert 60 not in found["lower_bounds"]
+            continue
+        leaf, kind = (50, LONG) if name == "st" else (field_id, type_)
+        present = [each["x"] if name == "st" else each for each in values if each is not None]
+        assert found["value_counts"][leaf] == 3, name
+        assert found["null_value_counts"][leaf] == values.count(None), name
+        ends = [(found[side] or {}).get(leaf) for side in ("lower_bounds", "upper_bounds")]
+        known = [from_bytes(kind, each) for each in ends if each is not None]
+        if name == "nan":
+            # What a writer makes of NaN is its own affair; a bound must hold for numbers.
+            assert all(not math.isnan(each) for each in known)
+            assert ends[1] is None or known[-1] >= -1.5
+        else:
+            assert known == ([min(present, key=order), max(present, key=order)] if present else []), name
+
+
+def test_files_of_duckdb_and_polars(tmp_path: Path) -> None:
+    schema, rows = others()
+    with pa.ipc.new_file(str(tmp_path / "rows.arrow"), rows.schema) as sink:
+        sink.write_table(rows)
+    paths = {name: str(tmp_path / f"{name}.parquet") for name in ("duckdb", "polars")}
+    ask("write_parquet", {"rows": str(tmp_path / "rows.arrow"), **paths})
+    for path in paths.values():
+        check_others(Path(path).read_bytes(), schema)
+    check_others(parquet(rows), schema)
