@@ -16,7 +16,7 @@ from pyarrow import types as kinds
 
 from lakeplane.errors import InvalidInput
 from lakeplane.files.nested_arrays import all_null
-from lakeplane.model.arrow_schema import EXTENSION_NAME, from_arrow
+from lakeplane.model.arrow_schema import EXTENSION_METADATA, EXTENSION_NAME, from_arrow
 from lakeplane.model.types import (
     BOOLEAN,
     DATE,
@@ -257,14 +257,20 @@ def _uuids_of_text(array: pa.Array, length: int, place: str) -> pa.Array:
 
 
 def _check_shapes(type_: Type, source: pa.Field, place: str) -> None:
-    """Refuse shapes of another reference system, or with other edges: their numbers mean other places."""
+    """Refuse shapes of another reference system, or with other edges: their numbers mean other places.
+
+    Where a frame says nothing of it, as most do, the shapes are what the column wants.
+    """
     if not isinstance(type_, Geometry | Geography):
         return
     metadata: Mapping[bytes, bytes] = source.metadata or {}
-    marked = isinstance(source.type, pa.BaseExtensionType) or EXTENSION_NAME in metadata
-    if not marked:
+    if isinstance(source.type, pa.BaseExtensionType):
+        said = bytes(getattr(source.type, "__arrow_ext_serialize__", bytes)())
+    else:
+        said = metadata.get(EXTENSION_METADATA, b"") if EXTENSION_NAME in metadata else b""
+    if b'"crs"' not in said and b'"edges"' not in said:
         return
     given = from_arrow(pa.schema([source.with_name("shape")])).fields[0].type
-    if given != type_ and isinstance(given, Geometry | Geography):
+    if isinstance(given, Geometry | Geography) and given != type_:
         hint = "Convert the shapes to the reference system of the column"
         raise InvalidInput(f"holds {given}, the column is of type {type_}", field=place, hint=hint)

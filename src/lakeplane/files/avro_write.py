@@ -9,9 +9,11 @@ import msgspec
 import pyarrow as pa
 
 from lakeplane.avro.write import write_avro
+from lakeplane.files.size_guess import SizeGuess
 from lakeplane.files.stored_columns import file_schema, stored_rows, stored_schema
 from lakeplane.files.write_settings import avro_settings
 from lakeplane.iceberg.avro_schema import avro_name, avro_record
+from lakeplane.iceberg.manifest_schema import storage
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import write_schema
 from lakeplane.model.types import Field, List, Map, Struct, Type, map_fields
@@ -28,8 +30,11 @@ class AvroFormat:
         self.schema = schema
         self.stored = stored_schema(schema)
         self.settings = avro_settings(properties)
-        self.arrow = file_schema(Schema(tuple(_renamed(field) for field in self.stored.fields)))
+        # Arrow cannot filter structs with extension types inside, which leaving out nulls is.
+        stored = storage(file_schema(Schema(tuple(_renamed(field) for field in self.stored.fields))))
+        self.arrow = pa.schema(list(stored))
         self.avro = avro_record("table", self.stored.fields)
+        self.sizes = SizeGuess(self.encode)
         self.metadata = {"iceberg.schema": msgspec.json.encode(write_schema(schema))}
 
     def open(self) -> AvroFile:
@@ -53,19 +58,18 @@ class AvroFile:
     def __init__(self, format_: AvroFormat) -> None:
         self._format = format_
         self._pieces: list[pa.Table] = []
-        self._ratio: float | None = None
+        self._taken = 0
 
     @property
     def size(self) -> int:
         """How many bytes there will be, about."""
-        return int((self._ratio or 0) * sum(each.nbytes for each in self._pieces))
+        return self._format.sizes.of(self._taken)
 
     def write(self, rows: pa.Table) -> None:
         """Take rows, in the types of the schema."""
-        if self._ratio is None and rows.num_rows:
-            sample = rows.slice(0, 10_000)
-            self._ratio = len(self._format.encode(sample)) / max(sample.nbytes, 1)
+        self._format.sizes.learn(rows)
         self._pieces.append(rows)
+        self._taken += rows.nbytes
 
     def finish(self) -> bytes:
         """The whole file."""

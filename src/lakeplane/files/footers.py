@@ -232,6 +232,31 @@ def _add(columns: dict[int, _Column], place: int, leaf: _Leaf, chunks: Sequence[
         _fill(column, place)
         for facts in column:
             facts.append(None)
+    if len(chunks) == 1:
+        _add_only(column, place, leaf, chunks[0])
+    else:
+        _add_all(column, place, leaf, chunks)
+
+
+def _add_only(column: _Column, place: int, leaf: _Leaf, chunk: Any) -> None:
+    """Take the facts of the only row group, as most files have."""
+    column.sizes[place] = (column.sizes[place] or 0) + chunk.total_compressed_size
+    if not leaf.counts:
+        return
+    column.values[place] = chunk.num_values
+    statistics = chunk.statistics
+    if statistics is None:
+        return
+    if statistics.has_null_count:
+        column.nulls[place] = statistics.null_count
+    rule = leaf.rule
+    if rule is not None and statistics.has_min_max:
+        lower, upper = statistics.min_raw, statistics.max_raw
+        column.lower[place] = lower if rule.lower is None else rule.lower(lower)
+        column.upper[place] = upper if rule.upper is None else rule.upper(upper)
+
+
+def _add_all(column: _Column, place: int, leaf: _Leaf, chunks: Sequence[Any]) -> None:
     column.sizes[place] = (column.sizes[place] or 0) + sum(chunk.total_compressed_size for chunk in chunks)
     if not leaf.counts:
         return

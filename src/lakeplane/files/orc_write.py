@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 
 from lakeplane.errors import NotSupported
+from lakeplane.files.size_guess import SizeGuess
 from lakeplane.files.stored_columns import stored_rows, stored_schema
 from lakeplane.files.write_settings import orc_settings
 from lakeplane.model.arrow_schema import to_arrow
@@ -48,6 +49,7 @@ class OrcFormat:
         self.settings = orc_settings(properties)
         self.group_bytes = self.settings.stripe_bytes
         self.arrow = orc_schema(self.stored)
+        self.sizes = SizeGuess(self.encode)
         if not self.arrow.names:
             hint = "Give one of them a type"
             raise NotSupported("no column can be stored, as all are of type unknown", hint=hint)
@@ -55,6 +57,15 @@ class OrcFormat:
     def open(self) -> OrcFile:
         """Begin a file."""
         return OrcFile(self)
+
+    def encode(self, rows: pa.Table) -> bytes:
+        """A file of rows, in the types of the schema."""
+        sink = pa.BufferOutputStream()
+        writer = self.writer(sink)
+        writer.write(stored_rows(rows, self.schema, self.stored, self.arrow))
+        writer.close()
+        found: bytes = sink.getvalue().to_pybytes()
+        return found
 
     def writer(self, sink: pa.BufferOutputStream) -> Any:
         """Arrow's writer."""
@@ -78,18 +89,19 @@ class OrcFile:
         self._sink = pa.BufferOutputStream()
         self._writer = format_.writer(self._sink)
         self._empty = True
-        self._waiting = 0.0
+        self._taken = 0
 
     @property
     def size(self) -> int:
-        """How many bytes are written, about: those of a stripe that is not full are not seen."""
-        found: int = self._sink.tell()
-        return found
+        """How many bytes there will be, about: of a stripe that is not full, nothing is written."""
+        return max(int(self._sink.tell()), self._format.sizes.of(self._taken))
 
     def write(self, rows: pa.Table) -> None:
         """Write rows, in the types of the schema."""
         shared = self._format
+        shared.sizes.learn(rows)
         self._empty = False
+        self._taken += rows.nbytes
         self._writer.write(stored_rows(rows, shared.schema, shared.stored, shared.arrow))
 
     def finish(self) -> bytes:
