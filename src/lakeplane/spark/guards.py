@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lakeplane.iceberg.avro_schema import avro_name
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import Decimal, Field, children, walk
+from lakeplane.model.types import DATE, Decimal, Field, children, walk
 
 Path = tuple[str, ...]
 
@@ -44,6 +44,7 @@ class History:
         self._paths: dict[int, set[Path]] = {}
         self._ids: dict[Path, set[int]] = {}
         self._digits: dict[int, set[int]] = {}
+        self._dates: set[int] = set()
         self._always_required: set[int] | None = None
         for schema in schemas:
             for path, field in _paths(schema.fields, ()):
@@ -60,6 +61,8 @@ class History:
             self._ids.setdefault(tuple(part.lower() for part in spelling), set()).add(field.id)
         if isinstance(field.type, Decimal):
             self._digits.setdefault(field.id, set()).add(field.type.precision)
+        if field.type is DATE:
+            self._dates.add(field.id)
 
     def guards(self, field: Field) -> Guards:
         """How a column at the top of a schema must be read."""
@@ -75,6 +78,10 @@ class History:
         if not field.required or field.initial_default is not None:
             return False
         return field.id not in (self._always_required or ())
+
+    def was_date(self, field_id: int) -> bool:
+        """Whether a column, of another type now, may be one of dates in older files."""
+        return field_id in self._dates or not self.complete
 
     def _name_is_shared(self, field: Field) -> bool:
         names = {(field.name.lower(),), (_written(field.name).lower(),)}
