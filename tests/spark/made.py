@@ -63,6 +63,15 @@ class MadeTable:
             )
         )
 
+    def add_spec(self, spec: PartitionSpec) -> None:
+        """Partition new files in another way."""
+        table = self.built.metadata
+        specs = (*table.partition_specs, spec)
+        last = max(table.last_partition_id, spec.highest_field_id)
+        self.built.metadata = msgspec.structs.replace(
+            table, partition_specs=specs, default_spec_id=spec.spec_id, last_partition_id=last
+        )
+
     def forget_schemas(self) -> None:
         """Take away all schemas but the current one, as clean-ups do."""
         table = self.built.metadata

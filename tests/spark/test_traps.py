@@ -125,6 +125,26 @@ def test_renamed_fields_inside_columns(spark: SparkSession, tmp_path: Path) -> N
     assert rows(frame.groupBy("point.v").count()) == [("one", 1)]
 
 
+def test_a_struct_that_was_renamed_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """What is in it read as null: the id of the struct gets lost with those of its fields."""
+    inside = Struct((Field(3, "x", LONG), Field(4, "y", STRING)))
+    table = made(tmp_path, Field(2, "c", inside))
+    table.append([{"id": 1, "c": {"x": 1, "y": "one"}}])
+    table.evolve(ID, Field(2, "b", inside))
+    assert rows(table.read(spark).select("b.y")) == [("one",)]
+    assert rows(table.read(spark).where("b.x is null").select("id")) == []
+
+
+def test_a_struct_with_a_uuid_inside_is_not_asked_for_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+    inside = Struct((Field(3, "x", LONG), Field(4, "k", UUID)))
+    table = made(tmp_path, Field(2, "c", inside))
+    table.append([{"id": 1, "c": {"x": 1, "k": bytes(16)}}])
+    assert rows(table.read(spark).select("c.k", "c.x")) == [(str(uuid.UUID(int=0)), 1)]
+    table.evolve(ID, Field(2, "b", Struct((Field(4, "k", UUID), Field(3, "z", LONG)))))
+    assert rows(table.read(spark).select("b.k", "b.z")) == [(str(uuid.UUID(int=0)), 1)]
+    assert rows(table.read(spark).select("b.z")) == [(1,)]
+
+
 def test_a_field_inside_that_took_the_name_of_a_dropped_one(spark: SparkSession, tmp_path: Path) -> None:
     """It read the values of the dropped one."""
     old = Field(2, "p", Struct((Field(3, "x", LONG), Field(4, "y", LONG))))

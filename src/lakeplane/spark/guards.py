@@ -6,7 +6,7 @@ Spark reads a column by its id, yet two parts of it still go by names:
   column, rows are lost. Such a column is read under a name that no file has, which costs its pushdown.
 - A query that needs some fields of a struct asks for them by *name*, as their ids get lost on the way. If a
   field inside has ever had another name, it would read as null. A barrier above the scan makes Spark read
-  such a column as a whole.
+  such a column as a whole. The same goes for a struct that is itself read under another name.
 
 And a filter on a decimal throws if the file stores fewer digits than the number in the filter has: a column
 that was given more digits is read under another name, too.
@@ -69,9 +69,11 @@ class History:
         inside = tuple(walk(children(field.type)))
         if not self.complete:
             return Guards(opaque=True, whole=bool(inside))
-        whole = any(self._has_changed(each) for each in inside)
-        opaque = whole or self._name_is_shared(field) or any(map(self._has_grown, (field, *inside)))
-        return Guards(opaque, whole)
+        everything = (field, *inside)
+        opaque = self._name_is_shared(field) or any(map(self._has_grown, everything))
+        # What Spark asks of a struct by name, it asks from the top of the file on.
+        whole = bool(inside) and (opaque or any(map(self._has_changed, everything)))
+        return Guards(opaque or whole, whole)
 
     def may_miss(self, field: Field) -> bool:
         """Whether older files may lack a column that must have values."""
@@ -88,9 +90,9 @@ class History:
         return any(self._ids.get(name, {field.id}) != {field.id} for name in names)
 
     def _has_changed(self, field: Field) -> bool:
-        """Whether a field inside a column had another name, or another one had its name, or its kind."""
+        """Whether a field had another name, or another field its name, or files spell it otherwise."""
         paths = self._paths.get(field.id, set())
-        if len({path[1:] for path in paths}) > 1 or any(_written(path[-1]) != path[-1] for path in paths):
+        if len(paths) > 1 or any(_written(path[-1]) != path[-1] for path in paths):
             return True
         # Another column may have had the same name, with other fields inside: those are not these.
         return any(self._ids[tuple(part.lower() for part in path)] != {field.id} for path in paths)

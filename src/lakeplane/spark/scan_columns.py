@@ -90,6 +90,7 @@ def by_id(
         return Recipe(field, None, initial(field))
     guards = history.guards(field)
     makes: list[Make] = []
+    name = opaque_name(field.id) if guards.opaque else field.name
     if guards.whole:
         makes.append(barrier)
     stored = _as_stored(field, lacking, dates)
@@ -99,7 +100,7 @@ def by_id(
         if field.type is Primitive.BINARY:
             # Spark's reader cannot fill in bytes; text holds any bytes as well.
             metadata[_EXISTS_DEFAULT] = f"CAST({metadata[_EXISTS_DEFAULT]} AS STRING)"
-            read_type = s.StringType()
+            name, read_type = opaque_name(field.id), s.StringType()
             makes.append(lambda read: read.cast(s.BinaryType()))
     if (shaped := shaping(field.type, stored)) is not None:
         makes.append(shaped)
@@ -109,8 +110,7 @@ def by_id(
         if field.doc is not None:
             metadata[COMMENT] = field.doc
         return Recipe(field, s.StructField(field.name, read_type, nullable=True, metadata=metadata))
-    name = opaque_name(field.id)
-    value = F.col(name)
+    value = F.col(quoted(name))
     for make in makes:
         value = make(value)
     return Recipe(field, s.StructField(name, read_type, nullable=True, metadata=metadata), value)
