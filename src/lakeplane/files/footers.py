@@ -70,7 +70,7 @@ def parquet_metrics(
     schema: Schema,
     modes: Mapping[int, MetricsMode],
     *,
-    nans: Mapping[int, pa.Array] | None = None,
+    counted: Mapping[int, ColumnFacts] | None = None,
     sources: Sequence[str] = (),
 ) -> pa.Table:
     """The columns of manifests that follow from footers, with one row for each file.
@@ -82,20 +82,29 @@ def parquet_metrics(
             whole file will do.
         schema: The schema of the table. Columns are found by their ids, in files without ids by name.
         modes: How much is kept of each column (``metrics_modes``).
-        nans: Counts of NaN by field id, if the writer has counted.
+        counted: What the writer has counted itself, by field id: values that are NaN, which footers do not
+            tell, and nulls, where they do not.
         sources: The files, for errors.
     """
     facts = parquet_facts(tails, schema, modes, sources=sources)
-    counted = [each._replace(nans=(nans or {}).get(each.field_id)) for each in facts.columns]
+    known = counted or {}
+    complete = [_completed(each, known.get(each.field_id)) for each in facts.columns]
     columns = {
         "record_count": facts.record_counts,
-        **metrics_columns(counted, schema, modes),
+        **metrics_columns(complete, schema, modes),
         "split_offsets": facts.split_offsets,
     }
-    if not counted:
+    if not complete:
         empty = {name: pa.nulls(len(tails), FILE_COLUMNS.field(name).type) for name in columns}
         columns = {**empty, "record_count": facts.record_counts, "split_offsets": facts.split_offsets}
     return pa.table(columns)
+
+
+def _completed(told: ColumnFacts, counted: ColumnFacts | None) -> ColumnFacts:
+    if counted is None:
+        return told
+    nulls = counted.nulls if told.nulls is None or told.nulls.null_count else told.nulls
+    return told._replace(nulls=nulls, nans=counted.nans)
 
 
 def parquet_facts(
@@ -223,6 +232,31 @@ def _add(columns: dict[int, _Column], place: int, leaf: _Leaf, chunks: Sequence[
         _fill(column, place)
         for facts in column:
             facts.append(None)
+    if len(chunks) == 1:
+        _add_only(column, place, leaf, chunks[0])
+    else:
+        _add_all(column, place, leaf, chunks)
+
+
+def _add_only(column: _Column, place: int, leaf: _Leaf, chunk: Any) -> None:
+    """Take the facts of the only row group, as most files have."""
+    column.sizes[place] = (column.sizes[place] or 0) + chunk.total_compressed_size
+    if not leaf.counts:
+        return
+    column.values[place] = chunk.num_values
+    statistics = chunk.statistics
+    if statistics is None:
+        return
+    if statistics.has_null_count:
+        column.nulls[place] = statistics.null_count
+    rule = leaf.rule
+    if rule is not None and statistics.has_min_max:
+        lower, upper = statistics.min_raw, statistics.max_raw
+        column.lower[place] = lower if rule.lower is None else rule.lower(lower)
+        column.upper[place] = upper if rule.upper is None else rule.upper(upper)
+
+
+def _add_all(column: _Column, place: int, leaf: _Leaf, chunks: Sequence[Any]) -> None:
     column.sizes[place] = (column.sizes[place] or 0) + sum(chunk.total_compressed_size for chunk in chunks)
     if not leaf.counts:
         return

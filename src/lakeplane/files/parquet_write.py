@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.files.footer_ids import mark_types
 from lakeplane.files.stored_columns import file_schema, stored_rows, stored_schema
-from lakeplane.files.write_settings import BloomFilter, ParquetSettings
+from lakeplane.files.write_settings import BloomFilter, ParquetSettings, parquet_settings
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import (
     VARIANT,
@@ -38,14 +38,60 @@ _HASHES: Final = 8
 """How many bits of a block Parquet's Bloom filters set for a value."""
 
 
+class ParquetFormat:
+    """How the Parquet files of a target are written: what they share."""
+
+    def __init__(self, schema: Schema, properties: Mapping[str, str]) -> None:
+        self.schema = schema
+        self.stored = stored_schema(schema)
+        self.arrow = file_schema(self.stored)
+        self.settings = parquet_settings(properties)
+        self.group_bytes = self.settings.row_group_bytes
+        self.marked = any(_is_marked(field.type) for field in walk(self.stored.fields))
+        self.statistics = _columns_with_statistics(self.stored, self.settings.without_statistics)
+        self._known = frozenset(inspect.signature(pq.ParquetWriter.__init__).parameters)
+        if not self.arrow.names:
+            hint = "Give one of them a type"
+            raise NotSupported("no column can be stored, as all are of type unknown", hint=hint)
+        if self.settings.page_rows != _PAGE_ROWS and "max_rows_per_page" not in self._known:
+            raise _too_old("write.parquet.page-row-limit")
+        if self.settings.bloom_filters and "bloom_filter_options" not in self._known:
+            raise _too_old("write.parquet.bloom-filter-enabled")
+
+    def open(self) -> ParquetFile:
+        """Begin a file."""
+        return ParquetFile(self)
+
+    def writer(self, sink: pa.BufferOutputStream, rows: int) -> Any:
+        """Arrow's writer of a file whose row groups have so many rows, about."""
+        settings = self.settings
+        options: dict[str, Any] = {}
+        if "max_rows_per_page" in self._known:
+            options["max_rows_per_page"] = settings.page_rows
+        if settings.bloom_filters:
+            options["bloom_filter_options"] = bloom_options(self.stored, settings, rows)
+        return pq.ParquetWriter(
+            sink,
+            self.arrow,
+            version="2.6",
+            compression=settings.codec,
+            compression_level=settings.level,
+            write_statistics=self.statistics,
+            data_page_size=settings.page_bytes,
+            data_page_version=settings.data_page_version,
+            dictionary_pagesize_limit=settings.dictionary_bytes,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            write_page_index=True,
+            **options,
+        )
+
+
 class ParquetFile:
     """A Parquet file on its way, in memory."""
 
-    def __init__(self, schema: Schema, settings: ParquetSettings) -> None:
-        self._schema = schema
-        self._stored = stored_schema(schema)
-        self._arrow = file_schema(self._stored)
-        self._settings = settings
+    def __init__(self, format_: ParquetFormat) -> None:
+        self._format = format_
         self._sink = pa.BufferOutputStream()
         self._writer: Any = None
 
@@ -57,58 +103,24 @@ class ParquetFile:
 
     def write(self, rows: pa.Table) -> None:
         """Write a row group; rows are in the types of the schema."""
+        shared = self._format
         if self._writer is None:
-            self._writer = self._open(rows.num_rows)
-        stored = stored_rows(rows, self._schema, self._stored)
-        self._writer.write_table(_as(stored, self._arrow), row_group_size=max(rows.num_rows, 1))
+            self._writer = shared.writer(self._sink, rows.num_rows)
+        stored = stored_rows(rows, shared.schema, shared.stored, shared.arrow)
+        self._writer.write_table(stored, row_group_size=max(rows.num_rows, 1))
 
     def finish(self) -> bytes:
         """The whole file."""
         if self._writer is None:
-            self._writer = self._open(0)
+            self._writer = self._format.writer(self._sink, 0)
         self._writer.close()
         data: bytes = self._sink.getvalue().to_pybytes()
-        return mark_types(data, self._stored) if _has_marks(self._stored) else data
-
-    def _open(self, rows: int) -> Any:
-        settings = self._settings
-        known = inspect.signature(pq.ParquetWriter.__init__).parameters
-        options: dict[str, Any] = {}
-        if "max_rows_per_page" in known:
-            options["max_rows_per_page"] = settings.page_rows
-        elif settings.page_rows != _PAGE_ROWS:
-            raise _too_old("write.parquet.page-row-limit")
-        if settings.bloom_filters:
-            if "bloom_filter_options" not in known:
-                raise _too_old("write.parquet.bloom-filter-enabled")
-            options["bloom_filter_options"] = bloom_options(self._stored, settings, rows)
-        return pq.ParquetWriter(
-            self._sink,
-            self._arrow,
-            version="2.6",
-            compression=settings.codec,
-            compression_level=settings.level,
-            write_statistics=_columns_with_statistics(self._stored, settings.without_statistics),
-            data_page_size=settings.page_bytes,
-            data_page_version=settings.data_page_version,
-            dictionary_pagesize_limit=settings.dictionary_bytes,
-            store_decimal_as_integer=True,
-            store_schema=False,
-            write_page_index=True,
-            **options,
-        )
+        return mark_types(data, self._format.stored) if self._format.marked else data
 
 
 def _too_old(name: str) -> NotSupported:
     hint = "Install a newer pyarrow, or remove the property"
     return NotSupported(f"pyarrow {pa.__version__} cannot do this", field=f"property {name!r}", hint=hint)
-
-
-def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows under the fields of a file: the same values, with other metadata."""
-    if rows.schema.equals(schema, check_metadata=True):
-        return rows
-    return rows.cast(schema)
 
 
 def parquet_paths(schema: Schema) -> dict[int, str]:
@@ -163,10 +175,6 @@ def _columns_with_statistics(schema: Schema, without: tuple[str, ...]) -> bool |
     if not unwanted and all(field.type is not VARIANT for field in walk(schema.fields)):
         return True
     return [path for field_id, path in paths.items() if field_id not in unwanted]
-
-
-def _has_marks(schema: Schema) -> bool:
-    return any(_is_marked(field.type) for field in walk(schema.fields))
 
 
 def _is_marked(type_: Type) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 
 from lakeplane.errors import NotSupported
+from lakeplane.files.nested_arrays import lists_of, maps_of, structs_of
 from lakeplane.model.arrow_schema import EXTENSION_METADATA, EXTENSION_NAME, to_arrow
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import UNKNOWN, Field, List, Map, Struct, Type, map_fields, walk
@@ -44,49 +45,71 @@ def _unstorable(type_: Type, place: str) -> NotSupported:
     return NotSupported(f"a {type_} of nothing but unknown values can be in no file", field=place, hint=hint)
 
 
-def stored_rows(rows: pa.Table, schema: Schema, stored: Schema) -> pa.Table:
-    """Rows without what is never stored."""
-    if stored is schema:
+def stored_rows(rows: pa.Table, schema: Schema, stored: Schema, arrow: pa.Schema) -> pa.Table:
+    """Rows in the columns of a file.
+
+    Args:
+        rows: The rows, in the types of the schema.
+        schema: The schema of the table.
+        stored: The same without what is never stored.
+        arrow: The Arrow schema of the file, field by field that of the stored one: with other names or
+            metadata, or other types that hold the same values.
+    """
+    if rows.schema.equals(arrow, check_metadata=True):
         return rows
-    types = {field.id: field for field in stored.fields}
-    names = [field.name for field in schema.fields if field.id in types]
+    kept = {field.id: field.type for field in stored.fields}
+    fields = [field for field in schema.fields if field.id in kept]
     columns = [
         pa.chunked_array(
-            [
-                _stored_array(chunk, field.type, types[field.id].type)
-                for chunk in rows.column(field.name).chunks
-            ],
+            [_stored_array(chunk, field.type, kept[field.id], to.type) for chunk in rows[field.name].chunks],
+            to.type,
         )
-        if rows.column(field.name).num_chunks
-        else rows.column(field.name)
-        for field in schema.fields
-        if field.id in types
+        for field, to in zip(fields, arrow, strict=True)
     ]
-    return pa.table(columns, names=names)
+    return pa.Table.from_arrays(columns, schema=arrow)
 
 
-def _stored_array(array: pa.Array, type_: Type, stored: Type) -> pa.Array:
-    """An array without what is never stored inside of its type."""
+def _stored_array(array: pa.Array, type_: Type, stored: Type, arrow: pa.DataType) -> pa.Array:
+    """An array in the type of a file."""
     match type_, stored:
         case Struct(), Struct():
-            if type_ == stored:
-                return array
-            kept = {field.id: field for field in stored.fields}
-            parts = [
-                _stored_array(array.field(place), field.type, kept[field.id].type)
+            kept = {field.id: field.type for field in stored.fields}
+            inside = [
+                (place, field.type, kept[field.id])
                 for place, field in enumerate(type_.fields)
                 if field.id in kept
             ]
-            names = [
-                pa.field(field.name, part.type) for field, part in zip(stored.fields, parts, strict=True)
+            parts = [
+                _stored_array(array.field(place), own, to, each.type)
+                for (place, own, to), each in zip(inside, arrow, strict=True)
             ]
-            mask = array.is_null() if array.null_count else None
-            return pa.StructArray.from_arrays(parts, fields=names, mask=mask)
-        case _ if type_ == stored:
-            return array
+            return structs_of(array, parts, arrow)
+        case List(), List():
+            return lists_of(
+                array,
+                lambda items: _stored_array(items, type_.element, stored.element, arrow.value_type),
+                arrow,
+            )
+        case Map(), Map():
+            return maps_of(
+                array,
+                lambda keys: _stored_array(keys, type_.key, stored.key, arrow.key_type),
+                lambda items: _stored_array(items, type_.value, stored.value, arrow.item_type),
+                arrow,
+            )
         case _:
-            problem = f"columns of type unknown inside of {type_} cannot be left out yet"
-            raise NotSupported(problem, hint="Give them a type, or drop them")
+            return _stored_leaf(array, arrow)
+
+
+def _stored_leaf(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    if array.type == arrow and not isinstance(arrow, pa.StructType):
+        return array
+    if isinstance(array, pa.ExtensionArray) and not isinstance(arrow, pa.BaseExtensionType):
+        array = array.storage
+    if isinstance(arrow, pa.StructType):
+        # A variant: two columns of bytes.
+        return structs_of(array, [array.field(each.name) for each in arrow], arrow)
+    return array if array.type == arrow else array.cast(arrow)
 
 
 def file_schema(stored: Schema) -> pa.Schema:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from lakeplane.files.describe import Finished, describe
-from lakeplane.files.open_file import OpenFile
+from lakeplane.files.open_file import OpenFile, format_of
 from lakeplane.files.order import can_sort, sort_positions
 from lakeplane.files.partitions import Partition, split
 from lakeplane.files.places import Places
@@ -117,7 +117,8 @@ class RowWriter:
         self._buffer_bytes = buffer_bytes
         self._sorts = can_sort(target.sort_order, target.schema)
         file_bytes = target.target_bytes
-        self._sizes = _Sizes(min(OpenFile.group_bytes(target), file_bytes), file_bytes)
+        self._format = format_of(target)
+        self._sizes = _Sizes(min(self._format.group_bytes, file_bytes), file_bytes)
         self._waiting: dict[tuple[object, ...], _Waiting] = {}
         self._finished: list[Finished] = []
         self._ratio: float | None = None
@@ -173,7 +174,9 @@ class RowWriter:
         at, size = 0, max(rows.nbytes, 1)
         while at < rows.num_rows:
             if waiting.file is None:
-                waiting.file = OpenFile(self._target, self._places.fresh(waiting.partition.path))
+                waiting.file = OpenFile(
+                    self._target, self._format, self._places.fresh(waiting.partition.path)
+                )
             room = self._sizes.file_bytes - waiting.file.size
             count = self._count(rows, size, min(self._sizes.group_bytes, max(room, 1)), rows.num_rows - at)
             piece = rows.slice(at, count) if order is None else rows.take(order.slice(at, count))
@@ -190,7 +193,7 @@ class RowWriter:
             return left
         if self._ratio is None:
             sample = rows.slice(0, max(1, int(rows.num_rows * _SAMPLE_BYTES / size)))
-            trial = OpenFile(self._target, "")
+            trial = OpenFile(self._target, self._format, "")
             trial.write(sample)
             self._learn(max(trial.size, 1), size * sample.num_rows / rows.num_rows)
         per_row = size / rows.num_rows * (self._ratio or 1.0)
