@@ -18,7 +18,7 @@ from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Identity, Transform, Void, result_type
 from lakeplane.model.types import FLOATS, TIME, UNKNOWN, Field, Type
 from lakeplane.spark.partition_names import name_sql, short_sql
-from lakeplane.spark.transforms import Derived, quoted, unused_name, with_transforms
+from lakeplane.spark.transforms import Derived, clock_sql, quoted, unused_name, with_transforms
 from lakeplane.spark.wire import stored_fields, wire_names
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def source_sql(schema: Schema, field_id: int, columns: Sequence[str]) -> tuple[s
         names.append(_name_within(around, field))
     sql = ".".join(map(quoted, names))
     type_ = path[-1].type
-    return (f"time_to_micros({sql})" if type_ is TIME else sql), type_
+    return (clock_sql(sql) if type_ is TIME else sql), type_
 
 
 def _name_within(around: Field, field: Field) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from lakeplane.errors import NotSupported
 from lakeplane.files.stored_columns import stored_schema
 from lakeplane.files.target import WriteTarget
 from lakeplane.files.write import write_rows
@@ -34,7 +35,13 @@ ANSWER: Final = "spec_id INT, files BINARY"
 def write_in_tasks(df: DataFrame, target: WriteTarget, recipe: Recipe) -> list[NewFiles]:
     """Write aligned rows (see ``align_frame``), each partition of the frame by a task of its own."""
     stored = msgspec.structs.replace(target, schema=stored_schema(target.schema))
-    answers = df.mapInArrow(_task(stored, recipe), ANSWER).toArrow()
+    try:
+        answers = df.mapInArrow(_task(stored, recipe), ANSWER).toArrow()
+    except Exception as failure:
+        if "ModuleNotFoundError" in str(failure):
+            hint = "Install lakeplane for the Python of the executors"
+            raise NotSupported("Spark's workers lack a module that they write with", hint=hint) from failure
+        raise
     by_spec: dict[int, list[pa.Table]] = {}
     for spec_id, raw in zip(
         *(answers.column(name).to_pylist() for name in ("spec_id", "files")), strict=True

@@ -27,11 +27,13 @@ _GZIP_LEVELS: Final = (
 SESSION: Final = {
     # Ids are what readers find columns by.
     "spark.sql.parquet.fieldId.write.enabled": "true",
+    # INT96 is what readers of old files expect, and nobody else.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Lists of three levels, decimals in their right widths, dates of one calendar.
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-"""Settings of sessions that no option of a single write stands for, as files of tables need them."""
+"""Settings of sessions that no option of a single write stands for in all releases of Spark."""
 
 COMMITTER: Final = {
     # Version 2 would leave files of failed jobs among the good ones.
@@ -55,7 +57,6 @@ def parquet_options(target: WriteTarget) -> dict[str, str]:
     options = {
         **COMMITTER,
         "compression": _CODECS.get(settings.codec, settings.codec.lower()),
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "parquet.block.size": str(settings.row_group_bytes),
         "parquet.page.size": str(settings.page_bytes),
         "parquet.page.row.count.limit": str(settings.page_rows),

@@ -125,8 +125,13 @@ def micros_sql(source: str, type_: Type) -> str:
         return f"unix_micros({source})"
     # A cast to an instant would go by the session's zone, in which some hours are not there at all.
     days = f"CAST(unix_date(CAST({source} AS DATE)) AS BIGINT) * {_DAY_MICROS}L"
+    return f"({days} + {clock_sql(source)})"
+
+
+def clock_sql(source: str) -> str:
+    """The time of day of a timestamp without zone, or a time, as microseconds since midnight."""
     hours = f"hour({source}) * {_HOUR_MICROS}L + minute({source}) * 60000000L"
-    return f"({days} + {hours} + CAST(extract(SECOND FROM {source}) * 1000000 AS BIGINT))"
+    return f"({hours} + CAST(extract(SECOND FROM {source}) * 1000000 AS BIGINT))"
 
 
 def floor_sql(source: str, unit: int) -> str:
