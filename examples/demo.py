@@ -1,179 +1,158 @@
-"""The life of a table, as metadata: made, written to, evolved, travelled through, pruned and upgraded.
+"""The life of a table: made, filled, evolved, travelled through, and corrected, by Spark as it comes.
 
-Nothing is stored and no Spark is started: what is shown are values, and pure functions from one to the next.
+``python examples/demo.py [warehouse]``: without a directory, the warehouse is thrown away at the end.
 """
 
 from __future__ import annotations
 
-import gzip
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
-from lakeplane.errors import InvalidChange, RequirementFailed
-from lakeplane.iceberg import updates as u
-from lakeplane.iceberg.apply import apply
-from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.iceberg.metadata_json import parse_metadata, serialize_metadata
-from lakeplane.iceberg.new_table import creation
-from lakeplane.iceberg.requirements import AssertRefSnapshotId, AssertTableUuid, Requirement, check
-from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
-from lakeplane.model import evolution as e
-from lakeplane.model.expressions.columns import matches_rows
-from lakeplane.model.expressions.parse import parse_predicate
-from lakeplane.model.expressions.project import project
-from lakeplane.model.expressions.sql_text import to_sql
-from lakeplane.model.frozen import FrozenDict
-from lakeplane.model.partitioning import PartitionField, PartitionSpec
-from lakeplane.model.schema import Schema
-from lakeplane.model.transforms import Bucket, Day
-from lakeplane.model.types import INT, LONG, STRING, TIMESTAMP, Decimal, Field
-from lakeplane.model.values import coerce
+import lakeplane as lp
 
-NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
-HOUR = 3_600_000
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS = 200_000
+DAY_MICROS = 86_400_000_000
+FIRST_DAY = 1_767_225_600_000_000  # 2026-01-01 UTC
 
 
 def tell(title: str, why: str) -> None:
     """Head a chapter."""
-    print(f"\n== {title}\n   {why}")
+    print(f"\n== {title}\n   {why}", flush=True)
 
 
-def make() -> TableMetadata:
-    """Create a partitioned table."""
+def show(frame: DataFrame) -> None:
+    """Print a few rows."""
+    for row in frame.limit(5).collect():
+        print("  ", ", ".join(f"{name}={value}" for name, value in row.asDict().items()))
+
+
+def start() -> SparkSession:
+    """Start a Spark of this machine, with nothing installed in it."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = (
+        builder.config("spark.driver.memory", "1g")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def sales(spark: SparkSession, days: int) -> DataFrame:
+    """Make up some sales."""
+    return spark.range(ROWS).selectExpr(
+        "id",
+        f"timestamp_micros({FIRST_DAY} + id * {days * DAY_MICROS // ROWS}) AS at",
+        "CAST(id % 9973 / 100 AS DECIMAL(10, 2)) AS amount",
+        "element_at(array('EU', 'US', 'JP'), CAST(id % 3 AS INT) + 1) AS region",
+    )
+
+
+def fill(lake: lp.Lake, spark: SparkSession) -> lp.Table:
+    """Make a partitioned table, and append to it twice."""
+    tell("A table is made and filled", "Spark writes plain Parquet files; one atomic commit makes them rows.")
+    lake.create_namespace("shop")
+    orders = lake.create_table(
+        "shop.orders",
+        "id BIGINT NOT NULL, at TIMESTAMP, amount DECIMAL(10, 2), region STRING",
+        partition_by=["days(at)", "region"],
+        properties={"format-version": "3"},
+    )
+    done = orders.append(sales(spark, days=10))
+    print(f"   {done}: {done.added_rows:,} rows in {done.added_files} files")
+    moment = orders.read(["at"], where="id = 7").first()
+    assert moment is not None
+    few = pa.table(
+        {"id": [900_001], "at": pa.array([moment["at"]], pa.timestamp("us", "UTC")), "region": ["EU"]}
+    )
+    done = orders.append(few)
+    print(f"   {done}: {done.added_rows} row of an Arrow table, without a Spark job")
+    return orders
+
+
+def prune(orders: lp.Table) -> None:
+    """Show which files a read looks at, and that Spark scans plain files."""
+    tell("A predicate prunes files", "The planner reads no rows; Spark sees an ordinary file scan.")
+    where = "at >= '2026-01-03' AND at < '2026-01-05' AND region = 'EU' AND amount > 99"
+    print(f"   {str(orders.explain(where)).replace(chr(10), chr(10) + '   ')}")
+    frame = orders.read(where=where)
+    plan = str(frame._jdf.queryExecution().executedPlan())  # noqa: SLF001 - to show it
+    print("   Spark:", next(line.strip() for line in plan.splitlines() if "FileScan" in line)[:100])
+    show(frame.orderBy("id"))
+
+
+def evolve(orders: lp.Table) -> None:
+    """Change columns and partitions, and read old rows with them."""
     tell(
-        "A table is made",
-        "Creating is a list of updates in the REST catalog's words; applying it is a function.",
+        "It is evolved",
+        "Nothing is rewritten: ids make renames free, and a default fills the rows there are.",
     )
-    orders = Schema(
-        (
-            Field(1, "id", LONG, required=True),
-            Field(2, "at", TIMESTAMP),
-            Field(3, "amount", Decimal(10, 2)),
-            Field(4, "quantity", INT),
-        )
-    )
-    spec = PartitionSpec(
-        0, (PartitionField((2,), 1000, "at_day", Day()), PartitionField((1,), 1001, "id_bucket", Bucket(4)))
-    )
-    made = creation(
-        orders,
-        uuid="9c12d441-03fe-4693-9a96-a0705ddf69c1",
-        location="s3://lake/shop/orders",
-        spec=spec,
-        properties={"format-version": "2", "owner": "demo"},
-    )
-    table = apply(None, made, now_ms=NOON)
-    print(f"   schema {table.current_schema_id}:", *map(str, table.schema.fields), sep="\n     ")
-    print(f"   partitioned by {table.partition_spec}")
-    return table
-
-
-def append(table: TableMetadata, snapshot_id: int, hours: int) -> TableMetadata:
-    """Commit a snapshot to main."""
-    number = table.last_sequence_number + 1
-    snapshot = Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=table.current_snapshot_id,
-        sequence_number=number,
-        timestamp_ms=NOON + hours * HOUR,
-        manifest_list=f"{table.location}/metadata/snap-{snapshot_id}.avro",
-        summary=FrozenDict({"operation": "append", "added-records": "1000"}),
-        schema_id=table.current_schema_id,
-        first_row_id=table.next_row_id if table.has_row_lineage else None,
-        added_rows=1000 if table.has_row_lineage else None,
-    )
-    main = Ref(snapshot_id=snapshot_id, type="branch")
-    return apply(table, [u.AddSnapshot(snapshot), u.SetSnapshotRef(MAIN, main)], now_ms=snapshot.timestamp_ms)
-
-
-def evolve(table: TableMetadata) -> TableMetadata:
-    """Upgrade to v3 and change columns."""
-    tell(
-        "It is upgraded to v3 and evolved",
-        "Ids make renames free, and a default fills the rows that are there.",
-    )
-    table = apply(table, [u.UpgradeFormatVersion(3)], now_ms=NOON + 2 * HOUR)
-    rules = e.EvolutionRules(
-        format_version=table.format_version,
-        last_column_id=table.last_column_id,
-        specs=table.partition_specs,
-        default_spec=table.partition_spec,
-        default_order=table.sort_order,
-    )
-    changes: list[e.SchemaChange] = [
-        e.RenameColumn("amount", "total"),
-        e.UpdateColumn("quantity", type=LONG),
-        e.AddColumn("currency", STRING, required=True, default="EUR", position=e.After("total")),
-    ]
-    schema, last_column_id = e.evolve(table.schema, changes, rules)
-    table = apply(table, [u.AddSchema(schema, last_column_id), u.SetCurrentSchema()], now_ms=NOON + 2 * HOUR)
-    print(f"   schema {table.current_schema_id}:", *map(str, table.schema.fields), sep="\n     ")
+    with orders.evolve() as change:
+        change.rename_column("amount", "total")
+        change.add_column("currency", "STRING", required=True, default="EUR")
+        change.add_partition_field("bucket(4, id)")
+    show(orders.read(where="id < 3").orderBy("id"))
     try:
-        e.evolve(table.schema, [e.DropColumn("at")], rules)
-    except InvalidChange as refused:
-        print(f"   refused: {refused}")
-    return table
-
-
-def travel(table: TableMetadata) -> None:
-    """Look back in time."""
-    tell("Time travel", "The snapshot log tells what was current when.")
-    for hours in (1, 3):
-        snapshot = table.snapshot_at(NOON + hours * HOUR)
-        columns = ", ".join(field.name for field in table.schema_of(snapshot).fields)
-        print(f"   at {12 + hours}:00 snapshot {snapshot.snapshot_id} was current, with columns {columns}")
-
-
-def prune(table: TableMetadata) -> None:
-    """Find the partitions that a predicate can match."""
-    tell(
-        "A predicate prunes files",
-        "Spark's own SQL; what is not understood exactly prunes nothing, and stays.",
-    )
-    text = "at >= '2026-01-03' AND at < '2026-01-05' AND id IN (7, 1000) AND upper(currency) = 'EUR'"
-    predicate = parse_predicate(text, table.schema)
-    on_partitions = project(predicate, table.partition_spec, strict=False)
-    partition = Schema(table.partition_type(0).fields)
-    day = coerce(partition.fields[0].type, "2026-01-01")
-    days, buckets = zip(*[(day + d, b) for d in range(7) for b in range(4)], strict=True)
-    columns = {1000: pa.array(days, pa.int32()), 1001: pa.array(buckets, pa.int32())}
-    kept = matches_rows(on_partitions, columns.__getitem__, len(days))
-    print(f"   where      {text}")
-    print(f"   partitions {to_sql(on_partitions, partition)}")
-    print(f"   kept       {kept.sum()} of {len(kept)} partitions")
-
-
-def conflict(table: TableMetadata, stale: TableMetadata) -> None:
-    """Fail to commit on a base that is gone."""
-    tell(
-        "Somebody else was faster",
-        "A change carries its requirements: a lost race is an error, never a lost commit.",
-    )
-    requirements: list[Requirement] = [
-        AssertTableUuid(stale.table_uuid or ""),
-        AssertRefSnapshotId(MAIN, stale.current_snapshot_id),
-    ]
-    try:
-        check(requirements, table)
-    except RequirementFailed as refused:
+        with orders.evolve() as change:
+            change.drop_column("at")
+    except lp.InvalidChange as refused:
         print(f"   refused: {refused}")
 
 
-def main() -> None:
+def travel(orders: lp.Table) -> None:
+    """Look back."""
+    tell("Time travel", "By snapshot, branch, tag or time, with the columns of then.")
+    first = orders.snapshots[0]
+    orders.create_tag("opening", first.snapshot_id)
+    print(f"   now {orders.read().count():,} rows; at tag 'opening' {orders.read(at='opening').count():,}")
+
+
+def correct(lake: lp.Lake, orders: lp.Table, spark: SparkSession) -> None:
+    """Replace a partition, audited on a branch; and lose a race without losing a row."""
+    tell("A day is corrected on a branch", "Nobody sees it before it is published.")
+    fixed = (
+        sales(spark, days=10)
+        .where("at < '2026-01-02' AND region = 'EU'")
+        .withColumnRenamed("amount", "total")
+    )
+    done = orders.overwrite(fixed, "at < '2026-01-02' AND region = 'EU'", branch="audit")
+    print(f"   {done}: {done.removed_rows:,} rows out, {done.added_rows:,} in")
+    stale = lake.table("shop.orders")
+    orders.fast_forward("main", "audit")
+    tell("Somebody else was faster", "A change that fits no more is an error, never a lost commit.")
+    try:
+        stale.overwrite(fixed, "at < '2026-01-02' AND region = 'EU'")
+    except lp.CommitConflict as refused:
+        print(f"   refused: {refused}")
+    kinds = orders.inspect("snapshots").select(["operation"]).to_pydict()["operation"]
+    print(f"   history: {', '.join(kinds)}")
+
+
+def main(*arguments: str) -> None:
     """Tell the story."""
-    table = append(make(), 101, hours=0)
-    stale = table
-    table = append(evolve(append(table, 102, hours=1)), 103, hours=2)
-    travel(table)
-    prune(table)
-    conflict(table, stale)
-    tell("The file", "The same bytes every time, read back to the same value.")
-    text, packed = serialize_metadata(table), serialize_metadata(table, compress=True)
-    assert parse_metadata(text) == parse_metadata(packed) == table
-    assert gzip.decompress(packed) == text
-    print(f"   {len(text)} bytes of JSON, {len(packed)} gzipped; next row id {table.next_row_id}")
-    print(f"   {text[:106].decode()}...")
+    spark = start()
+    with tempfile.TemporaryDirectory(prefix="lakeplane-demo-") as folder:
+        place = Path(*arguments) if arguments else Path(folder, "warehouse")
+        lake = lp.connect(place, spark=spark)
+        orders = fill(lake, spark)
+        prune(orders)
+        evolve(orders)
+        travel(orders)
+        correct(lake, orders, spark)
+    spark.stop()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
