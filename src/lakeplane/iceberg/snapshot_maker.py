@@ -53,6 +53,7 @@ from lakeplane.iceberg.snapshot_summary import Counted, Manifests, summarize_com
 from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
 from lakeplane.model.expressions.tree import FALSE
 from lakeplane.model.frozen import EMPTY
+from lakeplane.model.parallel import in_parallel
 
 Proposal: TypeAlias = tuple[tuple[Requirement, ...], tuple[u.TableUpdate, ...]]
 
@@ -279,10 +280,12 @@ class SnapshotMaker:
         for start in range(0, len(missing), _WINDOW):
             window = missing[start : start + _WINDOW]
             contents = self.outside.reading.read_many([each.manifest_path for _, each in window])
-            for (each_key, each), data in zip(window, contents, strict=True):
-                self._cuts[each_key] = self._without(each, cut(data, each), writing)
-        found = ((each, self._cuts[key]) for key, each in zip(keys, chosen, strict=True))
-        return {each.manifest_path: without for each, without in found if without is not None}
+            work = [(data, each) for (_, each), data in zip(window, contents, strict=True)]
+            cuts = in_parallel(lambda each: cut(*each), work, self.outside.reading.workers)
+            for (each_key, each), found in zip(window, cuts, strict=True):
+                self._cuts[each_key] = self._without(each, found, writing)
+        known = ((each, self._cuts[key]) for key, each in zip(keys, chosen, strict=True))
+        return {each.manifest_path: without for each, without in known if without is not None}
 
     def _without(self, listed: ManifestFile, cut: Cut | None, writing: Writing) -> _Without | None:
         if cut is None:
