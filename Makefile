@@ -1,9 +1,9 @@
 # Needs Python 3.11 or newer, make, and a Python package index that pip can reach.
-# Everything is installed into .venv and .venv-oracles; the machine is not changed.
+# Everything is installed into .venv, .venv-oracles and .venv-oldest; the machine is not changed.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint format lock clean install oracles java
+.PHONY: help demo test bench lint format lock clean install oracles oldest java
 
 # What the caller's shell has activated or configured for itself must not lead elsewhere.
 unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH VIRTUAL_ENV PIP_PREFIX PIP_TARGET PIP_USER
@@ -21,12 +21,14 @@ help: ## List what can be made
 demo: install java ## Run the example
 	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && $(OURS) examples/demo.py $(ARGS)
 
-test: lint oracles java ## Everything that must hold: lint, types, the whole suite (ARGS="-k name" for a part of it)
+test: lint oracles oldest java ## Everything that must hold: lint, types, the whole suite (ARGS="-k name" for a part of it)
 	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && \
 	LAKEPLANE_VECTORS=$$($(OURS) -m tools.fetch_vectors) && export LAKEPLANE_VECTORS && \
-	LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" $(OURS) -m pytest $(ARGS)
+	export LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" && \
+	$(if $(ARGS),,PYTHONPATH=src .venv-oldest/bin/python -m pytest -p no:cacheprovider tests/spark &&) \
+	$(OURS) -m pytest $(ARGS)
 
-bench: install oracles java ## Measure (ARGS="name ..." for some of the measurements)
+bench: install oracles oldest java ## Measure (ARGS="name ..." for some of the measurements)
 	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && \
 	LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" $(OURS) -m bench $(ARGS)
 
@@ -40,7 +42,7 @@ format: install ## Bring the code into its format
 	$(OURS) -m ruff format
 
 clean: ## Remove the environments and caches
-	rm -rf .venv .venv-oracles .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-oldest .venv-oracles .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments are made anew when their lock changes, so that nothing is in them but what is locked.
@@ -66,6 +68,11 @@ oracles: .venv-oracles/locked
 .venv-oracles/locked: requirements/oracles.lock
 	$(call environment,.venv-oracles,$<)
 
+oldest: .venv-oldest/locked
+
+.venv-oldest/locked: requirements/oldest.lock
+	$(call environment,.venv-oldest,$<)
+
 java: install
 	@$(OURS) -m tools.find_java >/dev/null 2>&1 || \
 	$(OURS) -m pip install --quiet --require-hashes --requirement requirements/java.lock
@@ -81,4 +88,5 @@ lock: ## Resolve the dependencies again, keeping the versions that fit (ARGS=--u
 	if [ -n "$$PIP_CERT" ]; then export SSL_CERT_FILE="$$PIP_CERT"; fi && \
 	$(COMPILE) --group dev pyproject.toml --output-file requirements/dev.lock && \
 	$(COMPILE) requirements/oracles.in --output-file requirements/oracles.lock && \
+	$(COMPILE) pyproject.toml requirements/oldest.in --output-file requirements/oldest.lock && \
 	$(COMPILE) requirements/java.in --output-file requirements/java.lock

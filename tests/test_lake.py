@@ -287,6 +287,14 @@ def test_purging_is_refused_where_it_could_take_what_is_not_owned(lake: lp.Lake)
     lake.drop_table("shop.used")
 
 
+def test_places_that_are_written_from_the_table_on_are_purged(pointed: lp.Lake, tmp_path: Path) -> None:
+    properties = {"write.data.path": "rows", "write.metadata.path": "files"}
+    pointed.create_table("shop.t", "id BIGINT", properties=properties)
+    assert files(tmp_path / "wh/shop/t/files")
+    pointed.drop_table("shop.t", purge=True)
+    assert files(tmp_path / "wh") == set()
+
+
 def test_purging_a_registered_table_spares_the_files_of_the_one_it_came_from(
     pointed: lp.Lake, tmp_path: Path
 ) -> None:
@@ -299,6 +307,26 @@ def test_purging_a_registered_table_spares_the_files_of_the_one_it_came_from(
     before = {each for each in files(tmp_path / "wh") if "shop/old/" in each}
     pointed.drop_table("shop.twin", purge=True)
     assert {each for each in files(tmp_path / "wh") if "shop/old/" in each} == before
+
+
+def test_a_purge_does_not_take_the_files_of_a_table_that_got_another_name(
+    pointed: lp.Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The name was dropped of one table, and the files were deleted of another one that lived on."""
+    pointed.create_table("shop.t", "id BIGINT")
+    drop = type(pointed._catalog).drop
+
+    def meanwhile(*given: object) -> None:
+        pointed.rename_table("shop.t", "shop.kept")
+        pointed.create_table("shop.t", "id BIGINT", location=str(tmp_path / "wh/other"))
+        drop(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(pointed._catalog), "drop", meanwhile)
+    with pytest.raises(CommitConflict, match=r"shop\.t was changed or replaced before it was dropped"):
+        pointed.drop_table("shop.t", purge=True)
+    assert pointed.tables() == ["shop.kept", "shop.t"]
+    for name in pointed.tables():
+        pointed.table(name)
 
 
 def test_a_purge_that_fails_half_way_says_that_the_name_is_gone(

@@ -59,6 +59,15 @@ def test_a_table_stays_as_it_was_until_it_is_refreshed(lake: lp.Lake, table: lp.
         table.refresh()
 
 
+def test_a_receipt_does_not_tell_of_the_work_of_others(lake: lp.Lake, table: lp.Table) -> None:
+    """Who set a property was told that it had added the rows that somebody else had added meanwhile."""
+    append(lake._catalog, table._entry.name, 7)
+    with table.evolve() as change:
+        change.set_properties(a="1")
+    assert change.receipt is not None
+    assert (change.receipt.snapshot_id, change.receipt.operation) == (None, None)
+
+
 def test_all_that_evolves_is_published_together(lake: lp.Lake, table: lp.Table) -> None:
     with table.evolve() as change:
         change.add_column("place.z", "INT", doc="height")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,9 @@ from lakeplane.catalog.pointers import Pointers
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.manifest_cache import DEFAULT_CACHE_BYTES, ManifestCache
 from lakeplane.lake import Lake
+from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import Location, parse_location
+from lakeplane.resources import SPARK_SCHEMES, Resources
 from lakeplane.storage.open import open_router
 from lakeplane.storage.store import Store
 from lakeplane.table import Table
@@ -31,10 +33,13 @@ _REAL: Final = Surroundings(now_ms=lambda: time.time_ns() // 1_000_000, new_id=l
 def connect(
     target: str | Path,
     *,
+    spark: Any = None,
     warehouse: str | Path | None = None,
     locations: Iterable[str] = (),
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     cache_folder: str | Path | None = None,
+    scratch: str | Path | None = None,
+    spark_schemes: Mapping[str, str] = SPARK_SCHEMES,
     **options: Any,
 ) -> Lake:
     """Connect to a catalog.
@@ -48,6 +53,11 @@ def connect(
     ``locations`` are places beside the warehouse that tables may lie in: what metadata points to elsewhere is
     not opened. Options of stores are named as other Iceberg clients name them (``s3.endpoint``, ...).
 
+    ``spark`` is the session that reads and writes rows; without one, the active one is used, or one is
+    started on this machine when rows are first needed. ``scratch`` is a folder that this process and a Spark
+    Connect server both see: with it, tables of many files are handed over faster. ``spark_schemes`` tells
+    what Spark calls the schemes of locations, if not ``{"s3": "s3a"}``.
+
     What is read of manifests is kept in memory, up to ``cache_bytes``, and in the folder ``cache_folder``
     of this machine if one is given, for the next process.
     """
@@ -55,15 +65,19 @@ def connect(
     if not text:
         # An empty setting must not turn the directory that somebody happens to be in into a warehouse.
         raise InvalidInput("an empty text names no catalog", hint="Give a directory or a URL")
-    return Lake(_catalog(text, warehouse, locations, options), _cache(cache_bytes, cache_folder))
+    resources = _resources(cache_bytes, cache_folder, spark, scratch, spark_schemes)
+    return Lake(_catalog(text, warehouse, locations, options), resources)
 
 
 def open(  # noqa: A001 - it is lakeplane.open
     path: str | Path,
     *,
+    spark: Any = None,
     locations: Iterable[str] = (),
     cache_bytes: int = DEFAULT_CACHE_BYTES,
     cache_folder: str | Path | None = None,
+    scratch: str | Path | None = None,
+    spark_schemes: Mapping[str, str] = SPARK_SCHEMES,
     **options: Any,
 ) -> Table:
     """Open a table without a catalog, to read it: by its directory, or by one of its metadata files.
@@ -74,7 +88,19 @@ def open(  # noqa: A001 - it is lakeplane.open
     at = _place(str(path))
     store, _ = _stores(home_of(at), locations, options)
     table = LoneTable(at, store)
-    return Table(table, table.load("table", table.name), _cache(cache_bytes, cache_folder))
+    resources = _resources(cache_bytes, cache_folder, spark, scratch, spark_schemes)
+    return Table(table, table.load("table", table.name), resources)
+
+
+def _resources(
+    cache_bytes: int,
+    cache_folder: str | Path | None,
+    spark: Any,
+    scratch: str | Path | None,
+    spark_schemes: Mapping[str, str],
+) -> Resources:
+    place = None if scratch is None else str(scratch)
+    return Resources(_cache(cache_bytes, cache_folder), spark, place, FrozenDict(spark_schemes))
 
 
 def _cache(size: int, folder: str | Path | None) -> ManifestCache:

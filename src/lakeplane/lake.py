@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Unknown
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
+from lakeplane.catalog.metadata_files import place_in
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
 from lakeplane.errors import (
     AlreadyExists,
@@ -37,6 +38,7 @@ from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.resources import Resources
 from lakeplane.storage.store import Store
 from lakeplane.table import Table, View
 
@@ -49,9 +51,9 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
 class Lake:
     """A catalog, with everything in it."""
 
-    def __init__(self, catalog: Catalog, cache: ManifestCache | None = None) -> None:
+    def __init__(self, catalog: Catalog, resources: Resources | None = None) -> None:
         self._catalog = catalog
-        self._cache = cache or ManifestCache()
+        self._resources = resources or Resources(ManifestCache())
 
     def __repr__(self) -> str:
         return f"Lake({self._catalog!r})"
@@ -107,7 +109,7 @@ class Lake:
         return self._table(self._catalog.load("table", parse_name(name)))
 
     def _table(self, entry: Entry) -> Table:
-        return Table(self._catalog, entry, self._cache)
+        return Table(self._catalog, entry, self._resources)
 
     def view(self, name: str | Name) -> View:
         """A view as it is now."""
@@ -222,7 +224,8 @@ class Lake:
         """Take the name of a table away; its files stay, unless they are purged.
 
         Purging deletes exactly the files that the table names and that lie in its own places, never a folder.
-        What they are is read first: a table that cannot be read whole is not dropped.
+        What they are is read first: a table that cannot be read whole, or that others change or replace
+        meanwhile, is not dropped.
         """
         full = parse_name(name)
         if not purge:
@@ -230,8 +233,8 @@ class Lake:
             return
         entry = self._catalog.load("table", full)
         store = self._catalog.store_for(entry)
-        files = _own_files(entry, store, self._cache)
-        self._catalog.drop("table", full)
+        files = _own_files(entry, store, self._resources.cache)
+        self._catalog.drop("table", full, entry)
         try:
             store.delete(*files)
         except StorageError as left:
@@ -306,8 +309,9 @@ def _own_files(entry: Entry, store: Store, cache: ManifestCache) -> list[Locatio
         problem = "gc.enabled is false, so nothing of the table is deleted"
         hint = "Its files may belong to others too; set gc.enabled=true if they do not"
         raise CatalogCannot(problem, source=str(entry.name), hint=hint)
+    home = parse_location(table.location)
     named = (table.properties.get(name) for name in _OWN_PLACES)
-    places = [parse_location(each) for each in (table.location, *named) if each]
+    places = [home, *(place_in(home, each) for each in named if each)]
     files = [*reachable(table, reading_of(store, cache)), entry.metadata_location]
     found = dict.fromkeys(map(parse_location, files))
     return [at for at in found if any(place.contains(at) for place in places)]

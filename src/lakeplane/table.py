@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
 from lakeplane.catalog.catalog import Catalog, Entry
 from lakeplane.catalog.commit_loop import Work, publish
-from lakeplane.errors import CommitConflict, InvalidInput
+from lakeplane.errors import CommitConflict, InvalidInput, LakeplaneError, OutcomeUnknown
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import refs
 from lakeplane.iceberg.evolve import propose_evolution
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.refs import Proposal, Retention
-from lakeplane.iceberg.snapshots import Ref, Snapshot
+from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
 from lakeplane.iceberg.view import ViewMetadata
-from lakeplane.model.frozen import FrozenDict
+from lakeplane.model.frozen import EMPTY, FrozenDict
 from lakeplane.model.schema import Schema
 from lakeplane.receipt import Commit, receipt
+from lakeplane.resources import Resources
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeplane.iceberg.changes import Change
+    from lakeplane.iceberg.conflicts import Isolation
     from lakeplane.iceberg.explain import Explanation
-    from lakeplane.iceberg.manifest_cache import ManifestCache
     from lakeplane.iceberg.manifest_scan import Reading
+    from lakeplane.iceberg.new_files import NewFiles
     from lakeplane.iceberg.time_travel import At
+    from lakeplane.model.expressions.tree import Predicate
+    from lakeplane.spark.frames import DataFrame
+    from lakeplane.writing import Also, How
 
 ProposeTable = Callable[[TableMetadata], Proposal]
 
@@ -37,12 +42,12 @@ ProposeTable = Callable[[TableMetadata], Proposal]
 class Table:
     """A table as it was when it was loaded, or last changed through this object; ``refresh`` looks again."""
 
-    def __init__(self, catalog: Catalog, entry: Entry, cache: ManifestCache) -> None:
+    def __init__(self, catalog: Catalog, entry: Entry, resources: Resources) -> None:
         assert isinstance(entry.metadata, TableMetadata)
         self._catalog = catalog
         self._entry = entry
         self._metadata = entry.metadata
-        self._cache = cache
+        self._resources = resources
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, v{self.metadata.format_version}, {len(self.snapshots)} snapshots)"
@@ -92,6 +97,111 @@ class Table:
         self._become(self._catalog.load("table", self._entry.name))
         return self
 
+    def read(
+        self, columns: Sequence[str] | None = None, where: str | None = None, at: At = None
+    ) -> DataFrame:
+        """The rows of the table, as an ordinary DataFrame of Spark.
+
+        Args:
+            columns: Some of the columns, in this order. On request also what Iceberg tells of each row:
+                ``_file``, ``_pos``, ``_partition``, ``_spec_id``, ``_row_id`` and
+                ``_last_updated_sequence_number``.
+            where: A condition in Spark's SQL. It leaves out files before Spark hears of them, which filters
+                that are chained to the DataFrame later cannot do.
+            at: A snapshot id, a branch, a tag or a time; without one, the table as it was loaded.
+        """
+        from lakeplane.reading import read_rows  # noqa: PLC0415 - planning brings pyarrow
+
+        store = self._catalog.store_for(self._entry)
+        return read_rows(self.metadata, store, self._resources, columns=columns, where=where, at=at)
+
+    def append(self, rows: Any, branch: str = MAIN, **how: Unpack[Also]) -> Commit:
+        """Add rows: a frame of Spark, Arrow, pandas or polars, whose columns are matched by name.
+
+        Columns that the frame lacks take their ``write-default``, or null. All writes take these, too:
+
+        - ``merge_schema=True`` adds the columns that the table lacks, and widens types until the rows fit
+        - ``properties`` are said by the summary of the snapshot
+        - ``options`` are properties of the table (``write.…``) that are others for this write
+        - ``wap_id`` and ``wap_branch`` stage the rows, to be audited before they are published
+        """
+        from lakeplane.iceberg.changes import Append  # noqa: PLC0415 - changes bring pyarrow
+
+        return self._write(rows, {**how, "branch": branch}, lambda files, said: Append(files=files, **said))
+
+    def overwrite(
+        self,
+        rows: Any,
+        where: str | None = None,
+        *,
+        isolation: Isolation | None = "serializable",
+        **how: Unpack[How],
+    ) -> Commit:
+        """Replace the rows that match a condition, or all rows, by others.
+
+        The condition has to cover whole files: a file of which only some rows match is an error that names
+        it. What others did to those rows since the table was loaded is a ``CommitConflict``; under
+        ``isolation="snapshot"`` rows that they added are replaced too, and without isolation whatever they
+        did. Further arguments as for ``append``.
+        """
+        from lakeplane.iceberg.changes import Overwrite  # noqa: PLC0415 - changes bring pyarrow
+
+        replaced = self._condition(where, rows)
+        read = self._snapshot_of(how)
+
+        def change(files: tuple[NewFiles, ...], said: Any) -> Change:
+            return Overwrite(files=files, where=replaced, isolation=isolation, validate_from=read, **said)
+
+        return self._write(rows, how, change)
+
+    def overwrite_partitions(
+        self, rows: Any, *, isolation: Isolation | None = "serializable", **how: Unpack[How]
+    ) -> Commit:
+        """Replace the partitions that the rows fall into; of a table without partitions, all rows.
+
+        Further arguments as for ``append`` and ``overwrite``.
+        """
+        from lakeplane.iceberg.changes import OverwritePartitions  # noqa: PLC0415 - changes bring pyarrow
+
+        read = self._snapshot_of(how)
+
+        def change(files: tuple[NewFiles, ...], said: Any) -> Change:
+            return OverwritePartitions(files=files, isolation=isolation, validate_from=read, **said)
+
+        return self._write(rows, how, change)
+
+    def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
+        """Write rows as files, and publish them. What was certainly not published is deleted."""
+        from lakeplane import writing  # noqa: PLC0415 - brings pyarrow
+
+        said = {key: value for key, value in how.items() if key not in ("merge_schema", "options")}
+        rows = writing.given_rows(rows)
+        if how.get("merge_schema", False):
+            with self.evolve() as evolution:
+                evolution.union_by_name(writing.widened_schema(rows, self.metadata))
+        store = self._catalog.store_for(self._entry)
+        files = writing.write_files(rows, self.metadata, store, how.get("options", EMPTY))
+        try:
+            return self._change(change(files, said))
+        except OutcomeUnknown:
+            raise
+        except LakeplaneError:
+            writing.delete_files(
+                store, (path for each in files for path in each.files["file_path"].to_pylist())
+            )
+            raise
+
+    def _condition(self, where: str | None, rows: Any) -> Predicate:
+        from lakeplane.writing import understand  # noqa: PLC0415 - brings pyarrow
+
+        return understand(where, self.schema, rows)
+
+    def _snapshot_of(self, how: How) -> int | None:
+        """The snapshot that a write to a branch replaces, as far as this object has seen."""
+        branch = how.get("wap_branch") or how.get("branch", MAIN)
+        ref = self.refs.get(branch) or self.refs.get(MAIN)
+        return None if ref is None else ref.snapshot_id
+
     def explain(self, where: str | None = None, at: At = None, *, zone: str = "UTC") -> Explanation:
         """Tell what a read would look at: what is kept, what is left out, and by which rule.
 
@@ -116,7 +226,7 @@ class Table:
         """How the files of the table's metadata are read, and where they are kept."""
         from lakeplane.reading import reading_of  # noqa: PLC0415 - planning brings pyarrow
 
-        return reading_of(self._catalog.store_for(self._entry), self._cache)
+        return reading_of(self._catalog.store_for(self._entry), self._resources.cache)
 
     def evolve(self, *, allow_incompatible: bool = False, case_sensitive: bool = True) -> Evolving:
         """Change columns, partition fields, sort order, properties and more, all published at the end.
@@ -211,11 +321,13 @@ class Table:
         before = self.metadata
 
         def of_this_table(entry: Entry) -> Proposal:
+            nonlocal before
             assert isinstance(entry.metadata, TableMetadata)
             if entry.metadata.table_uuid != before.table_uuid:
                 problem = "this table was dropped, and its name belongs to another one now"
                 raise CommitConflict(problem, source=self.name, hint="Load it anew if you mean that one")
-            return propose(entry.metadata)
+            before = entry.metadata
+            return propose(before)
 
         done = publish(self._catalog, [Work("table", self._entry.name, of_this_table)])
         [entry] = done.entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from lakeplane.catalog.catalog import Change, Committed, Conflict, Outcome, Unkn
 from lakeplane.catalog.filesystem import FilesystemCatalog
 from lakeplane.catalog.names import Name
 from lakeplane.errors import (
+    AlreadyExists,
     CommitConflict,
     LakeplaneError,
     NotFound,
@@ -25,12 +27,14 @@ from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.testing.catalog_subject import (
     a_table,
+    a_view,
     append,
     appended,
     as_table,
     change,
     changed,
     committed,
+    make,
     property_set,
     table_of,
     table_updates,
@@ -273,6 +277,88 @@ def test_a_lost_answer_is_no_conflict_when_others_went_on_from_there() -> None:
     committed(change(late, ORDERS, *updates))
     assert snapshot_id in table_of(catalog, ORDERS).snapshots_by_id
     assert len(table_of(catalog, ORDERS).snapshots) == 5
+
+
+def others_make(store: MemoryStore, commits: int) -> Callable[[], object]:
+    def do() -> None:
+        catalog = catalog_on(store)
+        a_table(catalog, ORDERS, properties=FORGETFUL)
+        for _ in range(commits):
+            appended(catalog, ORDERS)
+
+    return do
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_late_creation_does_not_bury_the_table_that_others_made(commits: int, *, dropped: bool) -> None:
+    """The number of a first version was free again, and with it a table took the place of one with rows."""
+    store, catalog = a_shop(2)
+    catalog.drop("table", ORDERS)
+    if dropped:
+        a_table(catalog, ORDERS)
+        catalog.drop("table", ORDERS)
+    first = "v4.metadata.json" if dropped else "v3.metadata.json"
+    late = catalog_on(FaultStore(store, Meanwhile(is_put_of(first), others_make(store, commits))))
+    assert isinstance(make(late, "table", ORDERS, table_updates(late, ORDERS)), Conflict)
+    assert len(table_of(catalog, ORDERS).snapshots) == commits
+    appended(catalog, ORDERS)
+    assert len(table_of(catalog, ORDERS).snapshots) == commits + 1
+
+
+KINDS: dict[str, tuple[Callable[[Operation], bool], Callable[[FilesystemCatalog], object]]] = {
+    "table": (is_put_of("v1.metadata.json"), lambda catalog: a_table(catalog, ORDERS)),
+    "view": (is_put_of("v1.view.json"), lambda catalog: a_view(catalog, ORDERS)),
+    "namespace": (is_put_of("v1.json"), lambda catalog: catalog.create_namespace(ORDERS.parts, {"a": "b"})),
+}
+
+
+@pytest.mark.parametrize(("early", "late"), list(itertools.permutations(KINDS, 2)))
+def test_a_name_is_given_once_also_to_different_kinds_at_once(early: str, late: str) -> None:
+    """Each is another file: both were acknowledged, and a namespace was hidden by a table."""
+    store = MemoryStore(ROOT)
+    catalog = catalog_on(store)
+    catalog.create_namespace(SHOP, {})
+    moment, make_late = KINDS[late]
+    slow = catalog_on(FaultStore(store, Meanwhile(moment, lambda: KINDS[early][1](catalog))))
+    with pytest.raises((AssertionError, AlreadyExists)):
+        make_late(slow)
+    found = {"table": catalog.names("table", SHOP), "view": catalog.names("view", SHOP)}
+    assert [kind for kind, names in found.items() if names] == ([early] if early in found else [])
+    assert (ORDERS.parts in catalog.namespaces(SHOP)) == (early == "namespace")
+    with pytest.raises((AssertionError, AlreadyExists)):
+        make_late(catalog)
+
+
+def test_a_creation_that_others_went_on_from_is_there() -> None:
+    store, catalog = a_shop(2)
+    catalog.drop("table", ORDERS)
+
+    def is_look(operation: Operation) -> bool:
+        return operation.name == "stat" and versions_in(store) == ["v3.metadata.json"]
+
+    late = catalog_on(FaultStore(store, Meanwhile(is_look, overtaken(store, 4))))
+    a_table(late, ORDERS, properties=FORGETFUL)
+    assert len(table_of(catalog, ORDERS).snapshots) == 4
+
+
+def test_a_table_that_changes_faster_than_it_is_read_is_not_broken() -> None:
+    """Readers were told to restore a metadata file that was deleted as its table wished."""
+    store, catalog = a_shop(3, **FORGETFUL)
+
+    def is_read(operation: Operation) -> bool:
+        return operation.name == "read" and operation.at.name == "v3.metadata.json"
+
+    slow = catalog_on(FaultStore(store, Meanwhile(is_read, overtaken(store, 4))))
+    assert len(table_of(slow, ORDERS).snapshots) == 4
+    changed(catalog, ORDERS, property_set("write.metadata.delete-after-commit.enabled", "false"))
+    newest = versions_in(store)[-1]
+    drop = Meanwhile(
+        lambda operation: operation.name == "read" and operation.at.name == newest,
+        lambda: catalog.drop("table", ORDERS),
+    )
+    with pytest.raises(NotFound):
+        catalog_on(FaultStore(store, drop)).load("table", ORDERS)
 
 
 # Drops, and what others do meanwhile

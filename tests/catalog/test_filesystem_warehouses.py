@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import random
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,11 @@ from lakeplane.errors import (
     InvalidInput,
     InvalidMetadata,
     LakeplaneError,
+    StoreCannot,
 )
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.metadata_json import serialize_metadata
-from lakeplane.model.location import parse_location
+from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.local import LocalStore
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.testing.catalog_subject import (
@@ -144,6 +146,30 @@ def test_a_store_that_cannot_put_if_absent_is_refused() -> None:
         catalog_on(MemoryStore(ROOT, can_put_if_absent=False))
 
 
+def test_a_store_that_only_pretends_to_put_if_absent_is_refused_before_the_first_change() -> None:
+    """Some stores that speak S3's protocol ignore the condition: of two writers both would win."""
+
+    class Pretending(MemoryStore):
+        def put(self, at: Location, data: bytes, **conditions: object) -> str | None:
+            del conditions
+            return super().put(at, data)
+
+    store, _ = a_shop()
+    there = versions_in(store)
+    pretending = Pretending(ROOT)
+    for each in store.files(ROOT):
+        pretending.put(each.location, store.read(each.location))
+    for do in (
+        lambda catalog: changed(catalog, ORDERS, property_set("a", "1")),
+        lambda catalog: a_table(catalog, Name(SHOP, "new")),
+        lambda catalog: catalog.create_namespace(("new",), {}),
+    ):
+        with pytest.raises(StoreCannot, match="ignores put-if-absent"):
+            do(catalog_on(pretending))
+    assert versions_in(pretending) == there
+    assert len(list(pretending.files(ROOT))) == len(list(store.files(ROOT)))
+
+
 def test_a_table_stays_in_its_place() -> None:
     _, catalog = a_shop()
     for update in (u.SetLocation("memory://lake/shop/orders2"), u.SetLocation("memory://lake/shop")):
@@ -222,8 +248,9 @@ def test_a_table_and_a_view_and_a_namespace_do_not_share_a_name() -> None:
 # Many processes
 
 
-def _write(folder: str, commits: int, seed: int, acknowledged: multiprocessing.SimpleQueue[int]) -> None:
+def _write(folder: str, commits: int, seed: int) -> list[int]:
     catalog, chance = local(Path(folder)), random.Random(seed)
+    acknowledged = []
     for _ in range(commits):
         while True:
             requirements, updates, snapshot_id = append(table_of(catalog, ORDERS))
@@ -232,7 +259,8 @@ def _write(folder: str, commits: int, seed: int, acknowledged: multiprocessing.S
                 break
             assert isinstance(outcome, Conflict), outcome
             time.sleep(chance.random() / 100)
-        acknowledged.put(snapshot_id)
+        acknowledged.append(snapshot_id)
+    return acknowledged
 
 
 @pytest.mark.parametrize(("properties", "commits"), [({}, 50), (FORGETFUL, 20)], ids=["keeping", "forgetful"])
@@ -243,17 +271,10 @@ def test_every_commit_of_many_processes_is_there_once(
     catalog.create_namespace(SHOP, {})
     keeping = {"write.metadata.previous-versions-max": "1000"}
     a_table(catalog, ORDERS, properties={**keeping, **properties})
-    spawn = multiprocessing.get_context("spawn")
-    acknowledged = spawn.SimpleQueue()
-    writers = [
-        spawn.Process(target=_write, args=(str(tmp_path), commits, seed, acknowledged)) for seed in range(4)
-    ]
-    for writer in writers:
-        writer.start()
-    found = [acknowledged.get() for _ in range(4 * commits)]
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0] * 4
+    with ProcessPoolExecutor(4, multiprocessing.get_context("spawn")) as pool:
+        writers = [pool.submit(_write, str(tmp_path), commits, seed) for seed in range(4)]
+        # A writer that fails is raised here; who waits for what it did not do waits for ever.
+        found = [snapshot_id for writer in writers for snapshot_id in writer.result()]
     table = table_of(catalog, ORDERS)
     assert table.current_snapshot_id is not None
     history = [snapshot.snapshot_id for snapshot in table.ancestors(table.current_snapshot_id)]

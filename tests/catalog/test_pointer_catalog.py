@@ -23,7 +23,7 @@ from lakeplane.errors import (
     StorageError,
 )
 from lakeplane.iceberg import updates as u
-from lakeplane.iceberg.requirements import AssertCreate
+from lakeplane.iceberg.requirements import AssertCreate, AssertRefSnapshotId
 from lakeplane.model.location import parse_location
 from lakeplane.storage.memory import MemoryStore
 from lakeplane.testing.catalog_subject import (
@@ -443,6 +443,19 @@ def test_renaming_does_not_reach_the_files_of_the_other_name() -> None:
     assert files(store)
 
 
+def test_what_a_change_without_effect_requires_holds_when_the_others_are_made() -> None:
+    """A transaction was committed though somebody else had changed a table that it had only looked at."""
+    pointers, _, catalog = a_shop()
+    unmoved = AssertRefSnapshotId("main", None)
+    looked_at = Change("table", ORDERS, (unmoved,), (), catalog.load("table", ORDERS))
+    for overtaken in (False, True):
+        if overtaken:
+            pointers.before_swap = lambda: appended(catalog, ORDERS)
+        moved = Change("table", LINES, (), (property_set("overtaken", str(overtaken)),))
+        assert isinstance(catalog.commit([looked_at, moved]), Conflict if overtaken else Committed)
+    assert table_of(catalog, LINES).properties["overtaken"] == "False"
+
+
 def test_a_plan_sees_only_whole_writes() -> None:
     """The metadata file is there before the pointer names it."""
     pointers, store, _ = a_shop()
@@ -458,3 +471,27 @@ def test_a_plan_sees_only_whole_writes() -> None:
     seen.clear()
     changed(catalog, ORDERS, *updates, requirements=requirements)
     assert [operation.name for operation in seen] == ["read", "put", "stat"]
+
+
+def test_a_table_that_changes_faster_than_it_is_read_is_not_broken() -> None:
+    """Readers were told to restore a metadata file that was deleted as its table wished."""
+    pointers, store, whole = a_shop(3, DELETING)
+    meanwhile: list[Do] = []
+
+    class Meanwhile:
+        def fault_for(self, operation: Operation) -> None:
+            if operation.name == "read" and meanwhile:
+                meanwhile.pop()()
+
+    slow = catalog_on(pointers, FaultStore(store, Meanwhile()))
+    meanwhile.append(lambda: [appended(whole, ORDERS) for _ in range(4)])
+    assert len(table_of(slow, ORDERS).snapshots) == 4
+
+    def purge() -> None:
+        at = parse_location(whole.load("table", ORDERS).metadata_location)
+        whole.drop("table", ORDERS)
+        store.delete(at)
+
+    meanwhile.append(purge)
+    with pytest.raises(NotFound):
+        slow.load("table", ORDERS)

@@ -28,6 +28,7 @@ from lakeplane.catalog.names import Name
 from lakeplane.catalog.pointers import Swap
 from lakeplane.catalog.sql import SqlPointers
 from lakeplane.catalog.sql_tables import TABLES, plain, same
+from lakeplane.catalog.sql_trouble import Clash
 from lakeplane.errors import (
     AlreadyExists,
     CatalogCannot,
@@ -149,6 +150,33 @@ def test_swaps_of_several_tables_happen_all_or_none(pointers: SqlPointers) -> No
     with pytest.raises(InvalidInput, match="twice"):
         pointers.swap([Swap("table", ORDERS, "m1", "m2"), Swap("table", ORDERS, "m2", "m3")])
     assert pointers.swap([])
+
+
+def test_who_is_in_the_way_of_a_swap_has_not_moved_its_pointer(
+    pointers: SqlPointers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a deadlock a name was said to be taken, and nobody had it."""
+    move, turns = SqlPointers._move, [Clash, Clash]
+
+    def meet(*given: Any) -> None:
+        if turns:
+            raise turns.pop()
+        move(*given)
+
+    monkeypatch.setattr(SqlPointers, "_move", meet)
+    assert pointers.swap([Swap("table", ITEMS, None, "i0")])
+    assert pointers.get("table", ITEMS) == "i0"
+
+
+def test_a_pointer_that_is_to_stay_holds_the_others_back(pointers: SqlPointers, url: str) -> None:
+    assert pointers.swap([Swap("table", ORDERS, "m0", "m1"), Swap("table", ITEMS, None, "m0")])
+    move = Swap("table", ITEMS, "m0", "m1")
+    assert not pointers.swap([Swap("table", ORDERS, "m0", "m0"), move])
+    assert not pointers.swap([Swap("view", ORDERS, "m1", "m1"), move])
+    assert pointers.get("table", ITEMS) == "m0"
+    assert pointers.swap([Swap("table", ORDERS, "m1", "m1"), move])
+    found = rows(url, "SELECT metadata_location, previous_metadata_location FROM iceberg_tables")
+    assert found == [("m1", "m0")] * 2
 
 
 def test_a_name_is_one_for_tables_and_views(pointers: SqlPointers) -> None:

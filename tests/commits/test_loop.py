@@ -181,7 +181,7 @@ def test_a_proposal_that_never_fitted_is_never_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retries", "attempts"), [("0", 1), ("2", 3), (" 7 ", 8), ("-1", 5), ("lots", 5), ("", 5)]
+    ("retries", "attempts"), [("0", 1), ("2", 3), (" 7 ", 8), ("-1", 5), ("lots", 5), ("", 5), ("²", 5)]
 )
 def test_the_number_of_retries_is_a_property_and_four_without_it(retries: str, attempts: int) -> None:
     run = Run(Scripted(*[somebody_is_faster] * 20, **{"commit.retry.num-retries": retries}))
@@ -245,6 +245,8 @@ def test_a_change_may_land_late() -> None:
         ({}, [1, 2, 4]),
         ({"num-retries": "0"}, []),
         ({"num-retries": "2", "min-wait-ms": "10", "max-wait-ms": "15"}, [0.01, 0.015]),
+        ({"num-retries": "9", "total-timeout-ms": "3000"}, [1, 2]),
+        ({"num-retries": "²", "total-timeout-ms": "0"}, []),
     ],
 )
 def test_a_change_that_is_not_seen_is_unknown_and_not_made_again(

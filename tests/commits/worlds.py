@@ -24,6 +24,7 @@ from lakeplane.catalog.pointers import Pointers
 from lakeplane.catalog.sql import SqlPointers
 from lakeplane.catalog.turns import Turns
 from lakeplane.changing import Around, Done, publish_change
+from lakeplane.errors import InvalidChange
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.changes import Append, Change
 from lakeplane.iceberg.manifest_cache import ManifestCache
@@ -286,9 +287,12 @@ def append(catalog: Catalog, name: Name, snapshot_id: int, *, branch: str = MAIN
 
     def propose(entry: Entry) -> Proposal:
         table = cast("TableMetadata", entry.metadata)
+        known = table.refs.get(branch)
+        if known is not None and not known.is_branch:
+            raise InvalidChange("a tag does not move", field=f"ref {branch!r}")
         listed = parse_location(f"{table.location}/metadata/snap-{snapshot_id}.avro")
         catalog.store_for(entry).put(listed, b"manifests")
-        old = table.refs.get(branch) or table.refs.get(MAIN)
+        old = known or table.refs.get(MAIN)
         snapshot = Snapshot(
             snapshot_id=snapshot_id,
             parent_snapshot_id=None if old is None else old.snapshot_id,
@@ -298,7 +302,6 @@ def append(catalog: Catalog, name: Name, snapshot_id: int, *, branch: str = MAIN
             summary=FrozenDict({"operation": "append"}),
             schema_id=table.current_schema_id,
         )
-        known = table.refs.get(branch)
         held = AssertRefSnapshotId(branch, None if known is None else known.snapshot_id)
         ref = Ref(snapshot_id=snapshot_id, type="branch")
         return (held,), (u.AddSnapshot(snapshot), u.SetSnapshotRef(branch, ref))

@@ -25,7 +25,7 @@ from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_table import creation
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
 from lakeplane.model.schema import Schema
-from lakeplane.model.transforms import parse_transform
+from lakeplane.model.transforms import Void, parse_transform
 from lakeplane.model.types import Field, parse_type
 
 UUID = "6f1a7b5e-1111-4222-8333-444455556666"
@@ -145,7 +145,11 @@ def partitions(of: TableMetadata, count: int) -> pa.StructArray:
     fields = of.partition_type(of.default_spec_id).fields
     if not fields:
         return pa.array([{}] * count, pa.struct([]))
-    columns = [partition_column(field, count) for field in fields]
+    void = {each.field_id for each in of.partition_spec.fields if isinstance(each.transform, Void)}
+    columns = [
+        pa.nulls(count, arrow_type(field)) if field.id in void else partition_column(field, count)
+        for field in fields
+    ]
     return pa.StructArray.from_arrays(columns, names=[str(field.id) for field in fields])
 
 

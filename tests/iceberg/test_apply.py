@@ -565,6 +565,15 @@ def test_a_table_that_others_left_without_a_source_can_be_read_and_mended() -> N
 # --- format versions ----------------------------------------------------------------------------------------
 
 
+def test_a_v1_table_with_a_snapshot_that_names_no_manifests_is_not_upgraded() -> None:
+    """From v2 on nobody could open the table: a snapshot must have a manifest list."""
+    bare, *others = metadata(1).snapshots
+    bare = msgspec.structs.replace(bare, manifest_list=None)
+    old = msgspec.structs.replace(metadata(1), snapshots=(bare, *others))
+    assert refused(old, u.UpgradeFormatVersion(2)).field == "snapshots[0]"
+    assert change(old, u.RemoveSnapshots((bare.snapshot_id,)), u.UpgradeFormatVersion(2)).format_version == 2
+
+
 def test_upgrades_lead_from_v1_to_v3_and_not_back() -> None:
     one = metadata(1)
     two = change(one, u.UpgradeFormatVersion(2))

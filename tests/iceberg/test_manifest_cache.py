@@ -103,6 +103,18 @@ def test_a_plan_that_is_made_again_reads_nothing(built: BuiltTable, truth: dict[
     assert reads.taken() == set()
 
 
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize("where", WHERE)
+def test_a_cache_that_is_too_small_for_a_table_is_of_no_harm(
+    built: BuiltTable, truth: dict[str | None, Any], where: str | None
+) -> None:
+    """Second plans failed with a KeyError: what they had found was evicted by what they read beside it."""
+    for size in range(0, 20_000, 250):
+        reads = Reads(built, ManifestCache(size))
+        for _ in range(3):
+            assert content(reads.plan(where)) == truth[where]
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(WHERE[1:4])))
 def test_other_conditions_need_only_what_is_not_known_yet(
     built: BuiltTable, truth: dict[str | None, Any], order: tuple[str, ...]

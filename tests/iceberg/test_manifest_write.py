@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import fastavro
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeplane.avro.read import read_header
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.manifest_list import FieldSummary, list_table, publish_list, serialize_manifest_list
 from lakeplane.iceberg.manifest_schema import DATA_MANIFEST, DELETE_MANIFEST, DELETED, EXISTING
-from lakeplane.iceberg.manifest_write import parts_of, summarize, write_manifest
+from lakeplane.iceberg.manifest_write import parts_of, summarize, write_manifest, writing_of
 from lakeplane.iceberg.manifests import read_manifest
+from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.schema_json import write_schema
 from lakeplane.model.types import DOUBLE, INT, UUID, Field, Struct
 from tests.iceberg.manifest_rows import (
@@ -207,6 +210,35 @@ def test_manifest_lists_say_what_they_are(version: int, parent: int | None) -> N
     }
 
 
+# Java's names of the codecs (TableProperties.MANIFEST_COMPRESSION), and those that Avro has for them.
+PROPERTIES = {
+    "": "deflate",
+    "gzip": "deflate",
+    "ZSTD": "zstandard",
+    "snappy": "snappy",
+    "uncompressed": "null",
+}
+
+
+@pytest.mark.parametrize("text", PROPERTIES)
+@pytest.mark.parametrize("level", [None, "3", "high"])
+def test_the_table_says_how_manifests_are_packed(text: str, level: str | None) -> None:
+    given = {"write.manifest.compression-codec": text or None, "write.manifest.compression-level": level}
+    properties = FrozenDict({key: value for key, value in given.items() if value is not None})
+    made = msgspec.structs.replace(plain_table(), properties=properties)
+    change = writing_of(made, SNAPSHOT)
+    assert (change.snapshot_id, change.level) == (SNAPSHOT, 3 if level == "3" else None)
+    written = write_manifest(data_rows(made, 3), 0, DATA_MANIFEST, "p", change)
+    assert read_header(written.data, source="p").codec == PROPERTIES[text]
+
+
+@pytest.mark.parametrize("text", ["lz4", "deflate", "", "gzip,zstd"])
+def test_a_codec_that_iceberg_does_not_have_is_refused_by_the_name_of_its_property(text: str) -> None:
+    properties = FrozenDict({"write.manifest.compression-codec": text})
+    with pytest.raises(InvalidInput, match=r"write\.manifest\.compression-codec.*no codec.*There are gzip"):
+        writing_of(msgspec.structs.replace(plain_table(), properties=properties), SNAPSHOT)
+
+
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "snappy", "null"])
 def test_files_name_their_codec(codec: str) -> None:
     of = plain_table()
@@ -322,6 +354,15 @@ def test_v1_has_no_deletes() -> None:
     of = plain_table(1)
     with pytest.raises(InvalidInput, match=r"v1 tables have no deletes\. Upgrade the table to v2"):
         write_manifest(delete_rows(of, 1), 0, DELETE_MANIFEST, "m", writing(of))
+
+
+def test_a_v1_list_of_deletes_is_refused_as_java_does() -> None:
+    """A list of v1 cannot say that a manifest holds deletes, so their rows were read as data."""
+    lists = list_table([listed("a"), listed("b", content=DELETE_MANIFEST)])
+    with pytest.raises(InvalidInput, match="v1 tables have no deletes"):
+        serialize_manifest_list(
+            lists, format_version=1, snapshot_id=SNAPSHOT, parent_snapshot_id=None, sequence_number=0
+        )
 
 
 def unnumbered(status: int, snapshot_id: int | None) -> Iterator[Any]:

@@ -290,6 +290,12 @@ def test_a_whole_table_is_written_as_it_was_read(version: int) -> None:
     assert written(parse(document)) == document
 
 
+def test_a_schema_id_of_null_is_one_that_is_not_given() -> None:
+    """Java reads it so: see ``JsonUtil.getIntOrNull`` in its ``SchemaParser``."""
+    document = table(2, schemas=[table(2)["schemas"][0]], current_schema_id=0)
+    assert parse(put(document, ("schemas", 0, "schema-id"), None)) == parse(document)
+
+
 # --- what v1 writers left out -------------------------------------------------------------------------------
 
 
@@ -378,6 +384,14 @@ def test_a_snapshot_may_name_its_manifests(version: int) -> None:
     assert snapshot.manifests == ("/t/m1.avro", "/t/m2.avro")
     assert (snapshot.manifest_list, snapshot.operation, snapshot.sequence_number) == (None, None, 0)
     assert written(parse(document))["snapshots"][0]["manifests"] == ["/t/m1.avro", "/t/m2.avro"]
+
+
+def test_a_v1_snapshot_that_names_no_manifests_does_not_close_the_table() -> None:
+    """Both are optional in v1. The example of iceberg-go has such a snapshot, and could not be opened."""
+    old = {"snapshot-id": 1925, "timestamp-ms": 1602638573822}
+    opened = parse(oldest(snapshots=[old], current_snapshot_id=-1))
+    assert opened.snapshot(1925).manifests is None
+    assert written(opened)["snapshots"] == [old]
 
 
 def test_manifests_are_omitted_beside_a_manifest_list_from_v2_on() -> None:
@@ -773,6 +787,19 @@ def test_metadata_that_contradicts_itself_is_refused(name: str) -> None:
 def test_counters_larger_than_an_int_are_refused(key: str) -> None:
     # They are ints in every other implementation: what we wrote, nobody could read.
     refusal_of(json.dumps({**table(2), key: 2**31}).encode())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("schemas", 0, "schema-id"),
+        ("partition-specs", 1, "fields", 0, "source-id"),
+        ("sort-orders", 1, "fields", 0, "source-id"),
+    ],
+    ids=str,
+)
+def test_ids_larger_than_an_int_are_refused(path: Path) -> None:
+    refusal_of(json.dumps(put(table(2), path, 2**31)).encode())
 
 
 def test_a_v1_snapshot_with_a_sequence_number_is_refused_as_java_does() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 
@@ -10,7 +11,8 @@ import pytest
 
 from lakeplane.errors import InvalidExpression, InvalidMetadata
 from lakeplane.iceberg import updates as u
-from lakeplane.iceberg.manifest_list import ManifestFile
+from lakeplane.iceberg.inspect import inspect
+from lakeplane.iceberg.manifest_list import FieldSummary, ManifestFile
 from lakeplane.iceberg.manifest_schema import DELETED, EXISTING
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import plan
@@ -19,7 +21,21 @@ from lakeplane.model.expressions.sql_text import to_sql
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Identity, UnknownTransform, Void
-from lakeplane.model.types import DATE, DOUBLE, FLOAT, INT, LONG, STRING, TIMESTAMP, Decimal, Field
+from lakeplane.model.types import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    Decimal,
+    Field,
+    Fixed,
+    Type,
+)
 from lakeplane.testing.tables import BuiltTable
 from tests.iceberg.built import (
     Facts,
@@ -178,6 +194,51 @@ def test_a_v1_field_that_became_void_keeps_its_id_with_another_type() -> None:
     assert found(built, "s IS NULL") == {"new", "later", "last"}
 
 
+@pytest.mark.parametrize("type_", [STRING, TIMESTAMP, Decimal(9, 2), LONG], ids=str)
+def test_the_nulls_of_a_void_field_may_be_stored_as_integers(type_: Type) -> None:
+    """Such tables could not be planned; the spec says of void: source type or int."""
+    built = build(("n", LONG), ("gone", INT))
+    keys = (PartitionField((1,), 1000, "n", Identity()), PartitionField((2,), 1001, "gone_null", Void()))
+    with_metadata(built, partition_specs=(PartitionSpec(0, keys),))
+    built.commit(entries(table(built), [Listed("x", (1, None)), Listed("y", (2, None))]))
+    built.commit(deletes(table(built), [Listed("delete", (1, None))]))
+    columns = (Field(1, "n", LONG), Field(2, "gone", type_))
+    with_metadata(built, schemas=(msgspec.structs.replace(table(built).schema, fields=columns),))
+    assert found(built, "n = 1 AND gone IS NULL") == {"x"}
+    done = plan(table(built), built.reading())
+    assert {row["file_path"]: row["position_deletes"] for row in done.files.to_pylist()} == {
+        "x": [0],
+        "y": [],
+    }
+    shown = inspect(table(built), built.reading(), "files")["partition"].to_pylist()
+    assert {"n": 2, "gone_null": None} in shown
+
+
+@pytest.mark.parametrize("types", [*itertools.permutations([STRING, LONG, DATE], 2)], ids=str)
+def test_two_specs_of_an_early_v1_table_give_the_same_id_to_fields_of_different_types(
+    types: tuple[Type, Type],
+) -> None:
+    """Such tables could not be planned. The spec warns of them: v1 numbered the fields of each spec anew."""
+    built = build(("a", types[0]), ("b", types[1]))
+    keys = [PartitionField((n,), 1000, name, Identity()) for n, name in ((1, "a"), (2, "b"))]
+    specs = tuple(PartitionSpec(n, (key,)) for n, key in enumerate(keys))
+    with_metadata(built, partition_specs=specs, default_spec_id=1)
+    value: dict[Type, object] = {STRING: "eu", LONG: 18_262, DATE: 18_262}
+    for n, type_ in enumerate(types):
+        kept = [Listed(f"data {n}", (value[type_],)), Listed(f"null {n}", (None,))]
+        built.commit(entries(table(built), kept, spec_id=n))
+        built.commit(deletes(table(built), [Listed(f"delete {n}", (value[type_],))], spec_id=n))
+    text: dict[Type, str] = {STRING: "'eu'", LONG: "18262", DATE: "DATE '2020-01-01'"}
+    done = plan(table(built), built.reading())
+    assert paths(done) == {"data 0", "null 0", "data 1", "null 1"}
+    assert found(built, f"a = {text[types[0]]}") == {"data 0", "data 1", "null 1"}
+    assert found(built, f"b = {text[types[1]]}") == {"data 0", "null 0", "data 1"}
+    names = done.deletes["file_path"].to_pylist()
+    assert {
+        row["file_path"]: [names[each] for each in row["position_deletes"]] for row in done.files.to_pylist()
+    } == {"data 0": ["delete 0"], "data 1": ["delete 1"], "null 0": [], "null 1": []}
+
+
 @pytest.mark.parametrize("stored", ["bucket[4]", "identity"])
 def test_an_unknown_transform_prunes_nothing_whatever_it_stores(stored: str) -> None:
     built = build(("s", STRING), ("id", LONG), by=[f"{stored} s", "identity id"])
@@ -273,7 +334,38 @@ def test_bounds_that_are_no_values_prune_nothing() -> None:
     assert "odd" in found(built, "d = 1.00")
 
 
+def test_bounds_of_nanoseconds_in_orc_files_leave_nothing_out() -> None:
+    """Java up to 1.11 wrote them as microseconds, so that all rows seemed to be of 1970 (iceberg #16922)."""
+    built = build(("at", TIMESTAMP_NS), ("on", TIMESTAMP), format_version=3)
+    nanos, micros = 1_700_000_000_000_000_000, 1_700_000_000_000_000
+    by_java = {1: bounds(TIMESTAMP_NS, micros, micros), 2: bounds(TIMESTAMP, micros, micros)}
+    good = {1: bounds(TIMESTAMP_NS, nanos, nanos), 2: bounds(TIMESTAMP, micros, micros)}
+    orc = [Listed(each, (), by_java, more={"file_format": each}) for each in ("ORC", "orc")]
+    built.commit(entries(table(built), [*orc, Listed("parquet", (), good)]))
+    assert found(built, "at > TIMESTAMP_NTZ '2020-01-01'") == {"ORC", "orc", "parquet"}
+    assert found(built, "at < TIMESTAMP_NTZ '2020-01-01'") == {"ORC", "orc"}
+    assert found(built, "on < TIMESTAMP_NTZ '2020-01-01'") == set()  # those were always right
+    assert found(built, "at IS NULL") == set()
+
+
 # Lists that tell little, or the wrong thing
+
+
+@pytest.mark.parametrize("type_", [BINARY, Fixed(1)], ids=str)
+def test_summaries_of_binary_partitions_leave_nothing_out(type_: Type) -> None:
+    """Java before 1.11 put the bytes of the last file into all bounds when it deleted (iceberg #15127)."""
+    built = build(("b", type_), by=["identity b"])
+    snapshot = built.commit(entries(table(built), [Listed(each, (each.encode(),)) for each in "abc"]))
+
+    def by_java(manifest: ManifestFile) -> ManifestFile:
+        return msgspec.structs.replace(
+            manifest, partitions=(FieldSummary(contains_null=False, lower_bound=b"c", upper_bound=b"c"),)
+        )
+
+    change_list(built, snapshot, by_java)
+    assert found(built, "b = X'61'") == {"a"}
+    assert found(built, "b >= X'62'") == {"b", "c"}
+    assert plan(table(built), built.reading(), "b IS NULL").counts.manifests_by_partition == 1
 
 
 def test_summaries_that_are_missing_or_too_few_prune_nothing() -> None:

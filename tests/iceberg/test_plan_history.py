@@ -7,7 +7,7 @@ import datetime as dt
 import msgspec
 import pytest
 
-from lakeplane.errors import InvalidInput
+from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.iceberg import updates as u
 from lakeplane.iceberg.manifest_schema import ADDED, DELETED, EXISTING
 from lakeplane.iceberg.plan import plan, plan_appends
@@ -59,6 +59,19 @@ def test_a_snapshot_is_planned_by_its_time(built: BuiltTable) -> None:
     assert at(built, utc(second).replace(tzinfo=None)) == {"a", "b"}
     elsewhere = utc(second).astimezone(dt.timezone(dt.timedelta(hours=-7)))
     assert at(built, elsewhere) == at(built, elsewhere.isoformat()) == {"a", "b"}
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("Asia/Tokyo", 9), ("-07:00", -7), ("UTC", 0)])
+def test_a_time_without_a_zone_is_one_of_the_session_as_in_spark(
+    built: BuiltTable, zone: str, hours: int
+) -> None:
+    """Conditions went by the zone that was given and times by UTC: plans were of another snapshot."""
+    second = utc(moments(built)[1]).replace(tzinfo=None)
+    there = second + dt.timedelta(hours=hours)
+    for when in (there, there.isoformat(), second.isoformat() + "Z"):
+        assert paths(plan(built.metadata, built.reading(), at=when, zone=zone)) == {"a", "b"}
+    just_before = there - dt.timedelta(milliseconds=1)
+    assert paths(plan(built.metadata, built.reading(), at=just_before, zone=zone)) == {"a"}
 
 
 def test_before_the_first_snapshot_there_is_nothing_to_read(built: BuiltTable) -> None:
@@ -227,6 +240,16 @@ def test_appends_of_snapshots_that_name_their_manifests_themselves_are_read_once
     assert appended(built, None) == {*"abc"}
     assert appended(built, first.snapshot_id) == {*"bc"}
     assert appended(built, first.snapshot_id, second.snapshot_id) == {"b"}
+
+
+def test_a_snapshot_that_names_no_manifests_is_not_planned_as_one_without_rows() -> None:
+    built = build(("id", LONG), format_version=1)
+    built.commit(entries(built.metadata, [Listed("a")]))
+    [only] = built.metadata.snapshots
+    with_metadata(built, snapshots=(msgspec.structs.replace(only, manifest_list=None),))
+    with pytest.raises(InvalidMetadata, match="its rows cannot be found") as refusal:
+        at(built, None)
+    assert refusal.value.field == f"snapshot {only.snapshot_id}"
 
 
 def test_appends_of_an_empty_table_are_none() -> None:

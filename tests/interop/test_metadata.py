@@ -180,3 +180,16 @@ def test_metadata_of_other_writers_reads_the_same_after_our_rewrite(vectors: Pat
     ]
     assert before == after
     assert after == [comparable(facts(table)) for table in ours]
+
+
+def test_pyiceberg_and_we_open_tables_that_leave_out_the_order_that_sorts_nothing(vectors: Path) -> None:
+    """We refused tables that have sort orders but do not use them by default, which all others open."""
+    [file] = (vectors / "iceberg-rust").rglob("TableMetadataV2Valid.json")
+    document = {**json.loads(file.read_text()), "default-sort-order-id": 0}
+    [theirs] = ask("pyiceberg_metadata", [document])
+    ours = parse_metadata(json.dumps(document).encode())
+    assert ours.sort_order.is_unsorted
+    assert theirs["default-sort-order-id"] == ours.default_sort_order_id == 0
+    [again] = ask("pyiceberg_metadata", [json.loads(serialize_metadata(ours))])
+    assert comparable(again) == comparable(facts(ours)) == {**comparable(theirs), "orders": again["orders"]}
+    assert again["orders"] == {**theirs["orders"], "0": []}

@@ -704,6 +704,14 @@ def test_an_added_column_with_a_default_can_be_required_in_the_same_evolution() 
     refused("cannot become required", UpdateColumn("a", required=True), schema=schema)
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_a_required_column_is_added_with_both_defaults(required: bool) -> None:  # noqa: FBT001
+    """The spec: "When a required field is added, both defaults must be set to a non-null value"."""
+    add = AddColumn("a", STRING, required=required, default="x")
+    refused("both defaults", add, UpdateColumn("a", required=True, write_default=None))
+    assert changed(add, UpdateColumn("a", required=False, write_default=None)).find("a").write_default is None
+
+
 def test_one_property_of_a_column_is_changed_without_the_others() -> None:
     field = Field(1, "i", INT, True, "description", 34, 35, FrozenDict({"x": 1}))  # noqa: FBT003
     schema = Schema((field,))

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeplane.errors import InvalidMetadata
+from lakeplane.errors import InvalidInput, InvalidMetadata, LimitExceeded
+from lakeplane.model.evolution import EvolutionRules, RenameColumn, evolve
 from lakeplane.model.frozen import FrozenDict
-from lakeplane.model.schema import Schema
+from lakeplane.model.schema import Schema, check_compatible
 from lakeplane.model.schema_json import read_schema, read_type, write_schema, write_type
 from lakeplane.model.types import (
     BINARY,
@@ -25,6 +26,7 @@ from lakeplane.model.types import (
     FLOAT,
     INT,
     LONG,
+    MAX_NESTING,
     STRING,
     TIME,
     TIMESTAMP,
@@ -231,7 +233,6 @@ LIST: dict[str, Any] = {"type": "list", "element-id": 2, "element": "int", "elem
         ({"fields": "ab"}, "schema.fields"),
         ({"fields": [], "schema-id": "1"}, "schema.schema-id"),
         ({"fields": [], "schema-id": True}, "schema.schema-id"),
-        ({"fields": [], "schema-id": None}, "schema.schema-id"),
         ({"fields": [], "identifier-field-ids": 1}, "schema.identifier-field-ids"),
         ({"fields": [], "identifier-field-ids": ["1"]}, "schema.identifier-field-ids"),
         ({"fields": [GOOD], "identifier-field-ids": [7]}, "identifier-field-ids"),
@@ -290,3 +291,25 @@ def test_damaged_schemas_are_read_or_refused(schema: Schema, data: st.DataObject
     document = mutated(write_schema(schema), data, junk)
     with contextlib.suppress(InvalidMetadata):
         read_schema(document)
+
+
+def nested(levels: int) -> Schema:
+    type_: Type = INT
+    for level in range(levels):
+        type_ = List(2 + level, type_)
+    return Schema((Field(1, "deep", type_),))
+
+
+def test_types_are_read_as_deep_as_the_rest_of_the_program_can_go() -> None:
+    """A column of 500 lists could be opened: changing or printing it ended in a RecursionError."""
+    deepest = nested(MAX_NESTING)
+    assert read_schema(write_schema(deepest)) == deepest
+    check_compatible(deepest, 1)
+    change = RenameColumn("deep", "deeper")
+    assert str(evolve(deepest, [change], EvolutionRules(format_version=1, last_column_id=999))[0])
+    too_deep = nested(MAX_NESTING + 1)
+    with pytest.raises(LimitExceeded, match="100 levels") as caught:
+        read_schema(write_schema(too_deep))
+    assert (caught.value.field or "").startswith("schema.fields[0].type.element")
+    with pytest.raises(InvalidInput, match="100 levels"):
+        check_compatible(too_deep, 1)

@@ -78,6 +78,27 @@ def test_what_is_acknowledged_survives_a_power_cut(disk: Disk, lake: Location) -
     assert not [call for call in disk.calls if call in above], "names above are synced once"
 
 
+def test_a_root_is_synced_together_with_what_was_made_above_it(
+    disk: Disk, lake: Location, tmp_path: Path
+) -> None:
+    """A power cut took a new warehouse away as a whole: its own name was synced, that of its parent not."""
+    LocalStore(lake / "new/deep/root").put(lake / "new/deep/root/v1", b"")
+    synced = [call for call in disk.calls if call.startswith("fsync ")]
+    names = ["deep", "new", "lake", *(each.name for each in Path(str(lake)).parents)]
+    assert synced[: len(names)] == [f"fsync {name}" for name in names]
+    assert tmp_path.name in names
+
+
+def test_what_was_deleted_does_not_come_back_after_a_power_cut(disk: Disk, lake: Location) -> None:
+    """A purged table was back, and its files were not."""
+    store = LocalStore(lake)
+    for name in ("t/v1", "t/v2", "u/v1"):
+        store.put(lake / name, b"")
+    disk.calls.clear()
+    store.delete(lake / "t/v1", lake / "t/v2", lake / "t/none", lake / "none/v1", lake / "u/v1")
+    assert [call for call in disk.calls if call != "open"] == ["fsync t", "fsync u"]
+
+
 def test_a_directory_that_was_made_again_is_synced_again(disk: Disk, lake: Location) -> None:
     """Another process dropped and made the directory: what we remember of it is worth nothing."""
     store = LocalStore(lake)

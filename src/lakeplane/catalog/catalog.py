@@ -113,8 +113,12 @@ class Catalog(Protocol):
         """Give a table or view another name."""
         ...
 
-    def drop(self, kind: Kind, name: Name) -> None:
-        """Take the name of a table or view away; its files stay."""
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:
+        """Take the name of a table or view away; its files stay.
+
+        ``expected`` is what is to be dropped; if the name stands for something else by now, that is a
+        ``CommitConflict``.
+        """
         ...
 
     def default_location(self, kind: Kind, name: Name) -> Location:

@@ -19,6 +19,7 @@ from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name
 from lakeplane.catalog.turns import Turns
 from lakeplane.errors import CommitConflict, LakeplaneError, OutcomeUnknown
+from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.requirements import Requirement
 from lakeplane.iceberg.updates import Update
 from lakeplane.model.frozen import FrozenDict
@@ -89,8 +90,7 @@ def publish(catalog: Catalog, work: Sequence[Work], *, rhythm: Rhythm = _REAL) -
                     raise OutcomeUnknown(reason, source=names, hint=hint)
                 return Published(found, attempt)
             case Conflict(reason=reason):
-                spent_ms = (rhythm.monotonic() - started) * 1000
-                if attempt > policy.retries or spent_ms > policy.total_ms:
+                if _is_enough(policy, attempt, started, rhythm):
                     problem = f"others were faster {attempt} times: {reason}"
                     hint = "Raise commit.retry.num-retries, or let fewer writers commit at once"
                     raise CommitConflict(problem, source=names, hint=hint)
@@ -118,7 +118,9 @@ def _properties(changes: Sequence[Change]) -> FrozenDict[str, str]:
 def _look(catalog: Catalog, changes: Sequence[Change], rhythm: Rhythm) -> tuple[Entry, ...] | None:
     """The tables, if changes whose answer was lost are in them; looked for several times."""
     policy = _policy(_properties(changes), "commit.status-check", _STATUS_CHECK)
-    for attempt in range(1, policy.retries + 2):
+    started, attempt = rhythm.monotonic(), 0
+    while True:
+        attempt += 1
         try:
             now = tuple(catalog.load(change.kind, change.name) for change in changes)
         except LakeplaneError:
@@ -128,9 +130,14 @@ def _look(catalog: Catalog, changes: Sequence[Change], rhythm: Rhythm) -> tuple[
             has_landed(change, entry.metadata) for change, entry in zip(changes, now, strict=True)
         ):
             return now
-        if attempt <= policy.retries:
-            rhythm.sleep(_pause(policy, attempt, rhythm))
-    return None
+        if _is_enough(policy, attempt, started, rhythm):
+            return None
+        rhythm.sleep(_pause(policy, attempt, rhythm))
+
+
+def _is_enough(policy: Retry, attempts: int, started: float, rhythm: Rhythm) -> bool:
+    spent_ms = (rhythm.monotonic() - started) * 1000
+    return attempts > policy.retries or spent_ms >= policy.total_ms
 
 
 def _pause(policy: Retry, attempt: int, rhythm: Rhythm) -> float:
@@ -141,7 +148,7 @@ def _pause(policy: Retry, attempt: int, rhythm: Rhythm) -> float:
 
 def _policy(properties: FrozenDict[str, str], prefix: str, default: Retry) -> Retry:
     names = ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
-    texts = (properties.get(f"{prefix}.{name}", "").strip() for name in names)
+    found = (number(properties.get(f"{prefix}.{name}")) for name in names)
     return Retry(
-        *(int(text) if text.isdigit() else value for text, value in zip(texts, default, strict=True))
+        *(value if given is None or given < 0 else given for given, value in zip(found, default, strict=True))
     )

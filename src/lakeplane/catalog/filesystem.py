@@ -37,6 +37,7 @@ from lakeplane.catalog.metadata_files import (
     serialize,
 )
 from lakeplane.catalog.names import Name, Namespace, check_new, check_part, show
+from lakeplane.catalog.pointers import changed_before_drop
 from lakeplane.catalog.versions import HINT, TABLE_SUFFIXES, Series, Version
 from lakeplane.errors import (
     AccessDenied,
@@ -130,6 +131,13 @@ class FilesystemCatalog:
         number, _ = self._state(namespace)
         if not self._set_state(namespace, number + 1, properties):
             raise AlreadyExists(f"the namespace {show(namespace)} exists")
+        try:
+            # A table is another file. Its maker looks too, so of two at once at least one sees the other.
+            is_taken = self._taken(namespace) and self._set_state(namespace, number + 2, None)
+        except StorageError as trouble:
+            raise OutcomeUnknown(trouble.problem, source=show(namespace)) from None
+        if is_taken:
+            raise AlreadyExists(f"the name {show(namespace)} is taken")
 
     def change_namespace(
         self, namespace: Namespace, updates: Mapping[str, str], removals: Sequence[str] = ()
@@ -232,14 +240,23 @@ class FilesystemCatalog:
         return self._series(kind, name).newest() is not None
 
     def _load(self, kind: Kind, name: Name) -> tuple[Version, Entry] | None:
-        newest = self._series(kind, name).newest()
-        if newest is None:
-            return None
-        last = self._last
-        if last is not None and newest.etag is not None and last[0] == newest and last[1].kind == kind:
-            return last
-        self._last = newest, read_entry(kind, name, self._store, newest.at)
-        return self._last
+        series = self._series(kind, name)
+        newest = series.newest()
+        while newest is not None:
+            last = self._last
+            if last is not None and newest.etag is not None and last[0] == newest and last[1].kind == kind:
+                return last
+            try:
+                found = newest, read_entry(kind, name, self._store, newest.at)
+            except InvalidMetadata:
+                # Others may have published and deleted faster than it could be read.
+                if (again := series.newest()) == newest:
+                    raise
+                newest = again
+            else:
+                self._last = found
+                return found
+        return None
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish one change; several directories cannot change at once."""
@@ -258,8 +275,7 @@ class FilesystemCatalog:
         if found is None and not creates(change):
             raise NotFound(f"there is no {change.kind} {change.name}")
         base = None if found is None else found[1]
-        other: Kind = "view" if change.kind == "table" else "table"
-        if base is None and self._is_entry(other, change.name):
+        if base is None and self._is_entry(other := _other(change.kind), change.name):
             return Conflict(f"the name {change.name} is taken by a {other}")
         try:
             metadata = changed(base, change, self._surroundings.now_ms())
@@ -299,13 +315,18 @@ class FilesystemCatalog:
         except OutcomeUnknown as lost:
             return Unknown(str(lost))
         try:
-            in_a_hole = base is not None and self._in_a_hole(change, base[0])
+            in_a_hole = (
+                self._is_buried(change, number, metadata)
+                if base is None
+                else self._in_a_hole(change, base[0])
+            )
         except LakeplaneError as trouble:
             # The version is there; only whether it counts is not known.
             return Unknown(str(trouble))
         if in_a_hole:
             self._delete(at)
-            return Conflict(f"version {number - 1} is gone: the table was changed often, or dropped")
+            gone = "the name was taken" if base is None else f"version {number - 1} is gone"
+            return Conflict(f"{gone}: others have made, changed or dropped {change.name} meanwhile")
         series.hint(number)
         self._delete_outdated(series, metadata, number)
         return Committed((Entry(change.kind, change.name, metadata, str(at)),))
@@ -339,6 +360,16 @@ class FilesystemCatalog:
             return not (newest is not None and is_later and has_landed(change, newest[1].metadata))
         # Another file in its place belongs to another table of that name.
         return now.etag != base.etag
+
+    def _is_buried(self, change: Change, number: int, created: Metadata) -> bool:
+        """Whether others took the name: for another kind, or for a table whose first versions are gone."""
+        if self._is_entry(_other(change.kind), change.name) or self._state(change.name.parts)[1] is not None:
+            return True
+        newest = self._series(change.kind, change.name).newest()
+        if newest is None or newest.number <= number:
+            return False
+        now = self._load(change.kind, change.name)
+        return now is not None and _uuid(now[1].metadata) != _uuid(created)
 
     def _delete_outdated(self, series: Series, metadata: Metadata, number: int) -> None:
         """Delete versions that the table's log does not name any more: from the oldest on, without a gap."""
@@ -383,7 +414,7 @@ class FilesystemCatalog:
         hint = "Keep the table in a sql or rest catalog, where a name is only a name"
         raise CatalogCannot(f"a filesystem catalog cannot rename the {kind} {old} to {new}", hint=hint)
 
-    def drop(self, kind: Kind, name: Name) -> None:
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:
         """Take the name of a table or view away; data files stay, and a copy of the last metadata file.
 
         The oldest version goes first: until the last one is gone, the table is there as it was.
@@ -392,6 +423,8 @@ class FilesystemCatalog:
         if found is None:
             raise NotFound(f"there is no {kind} {name}")
         newest, entry = found
+        if expected is not None and entry != expected:
+            raise changed_before_drop(kind, name)
         series = self._series(kind, name)
         copy = series.dropped(newest.number, self._surroundings.new_id())
         self._store.put(copy, serialize(entry.metadata, compress=False), if_absent=True)
@@ -439,6 +472,10 @@ def _is_name(folder: str) -> bool:
 def _overtaken(namespace: Namespace) -> CommitConflict:
     problem = f"others changed the namespace {show(namespace)} first, {_NAMESPACE_ATTEMPTS} times"
     return CommitConflict(problem, hint="Try again later")
+
+
+def _other(kind: Kind) -> Kind:
+    return "view" if kind == "table" else "table"
 
 
 def _uuid(metadata: Metadata) -> str | None:

@@ -111,7 +111,7 @@ class LoneTable:
         """Refused."""
         self._cannot()
 
-    def drop(self, kind: Kind, name: Name) -> None:  # noqa: ARG002
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:  # noqa: ARG002
         """Refused."""
         self._cannot()
 

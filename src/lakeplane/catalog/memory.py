@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from lakeplane.catalog.catalog import Kind
 from lakeplane.catalog.names import Name, Namespace, show
-from lakeplane.catalog.pointers import Swap
+from lakeplane.catalog.pointers import Swap, changed_before_drop
 from lakeplane.errors import AlreadyExists, NamespaceNotEmpty, NotFound
 from lakeplane.model.frozen import FrozenDict
 
@@ -114,9 +114,12 @@ class MemoryPointers:
                 raise AlreadyExists(f"the name {new} is taken")
             self._pointers[new] = self._pointers.pop(old)
 
-    def drop(self, kind: Kind, name: Name) -> None:
+    def drop(self, kind: Kind, name: Name, expected: str | None = None) -> None:
         """Remove a pointer."""
         with self._lock:
-            if self._get(kind, name) is None:
+            found = self._get(kind, name)
+            if found is None:
                 raise NotFound(f"there is no {kind} {name}")
+            if expected not in (None, found):
+                raise changed_before_drop(kind, name)
             del self._pointers[name]

@@ -94,11 +94,12 @@ def deletes_old_files(metadata: Metadata) -> bool:
 
 def metadata_directory(metadata: Metadata) -> Location:
     """Where the metadata files of a table or view go."""
-    path = metadata.properties.get(METADATA_PATH)
-    table = parse_location(metadata.location)
-    if not path:
-        return table / "metadata"
-    return parse_location(path) if ":" in path or path.startswith("/") else table / path
+    return place_in(parse_location(metadata.location), metadata.properties.get(METADATA_PATH) or "metadata")
+
+
+def place_in(home: Location, path: str) -> Location:
+    """The place that a property of a table names: some write it from the table on."""
+    return parse_location(path) if ":" in path or path.startswith("/") else home / path
 
 
 def write_unique(store: Store, at: Location, data: bytes) -> None:

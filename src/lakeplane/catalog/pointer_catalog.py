@@ -24,6 +24,7 @@ from lakeplane.catalog.pointers import Pointers, Swap
 from lakeplane.errors import (
     AlreadyExists,
     InvalidInput,
+    InvalidMetadata,
     LakeplaneError,
     NotFound,
     OutcomeUnknown,
@@ -107,10 +108,16 @@ class PointerCatalog:
 
     def _load(self, kind: Kind, name: Name) -> Entry | None:
         at = self._pointers.get(kind, name)
-        if at is None:
-            return None
-        location = parse_location(at)
-        return read_entry(kind, name, self._open_store(location), location)
+        while at is not None:
+            location = parse_location(at)
+            try:
+                return read_entry(kind, name, self._open_store(location), location)
+            except InvalidMetadata:
+                # Others may have published and deleted faster than it could be read.
+                if (again := self._pointers.get(kind, name)) == at:
+                    raise
+                at = again
+        return None
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish changes, all in one transaction of what keeps the pointers."""
@@ -130,13 +137,12 @@ class PointerCatalog:
                 each.change.kind,
                 each.change.name,
                 each.base.metadata_location if each.base else None,
-                str(each.at),
+                _entry(each).metadata_location,
             )
-            for each in steps
-            if each.at is not None
+            for each in sorted(steps, key=lambda each: each.at is None)
         ]
         committed = Committed(tuple(map(_entry, steps)))
-        if not swaps:
+        if all(each.at is None for each in steps):
             return committed
         try:
             landed = self._pointers.swap(swaps)
@@ -225,9 +231,9 @@ class PointerCatalog:
         check_new(new.parts)
         self._pointers.rename(kind, old, new)
 
-    def drop(self, kind: Kind, name: Name) -> None:
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:
         """Take the name of a table or view away; its files stay."""
-        self._pointers.drop(kind, name)
+        self._pointers.drop(kind, name, None if expected is None else expected.metadata_location)
 
     def default_location(self, kind: Kind, name: Name) -> Location:
         """Where a new table or view of that name would lie."""

@@ -12,11 +12,15 @@ import msgspec
 
 from lakeplane.catalog.catalog import Kind
 from lakeplane.catalog.names import Name, Namespace
+from lakeplane.errors import CommitConflict
 from lakeplane.model.frozen import FrozenDict
 
 
 class Swap(msgspec.Struct, frozen=True):
-    """One pointer to move, from the metadata file that it must still name (None: it must not exist)."""
+    """One pointer to move, from the metadata file that it must still name (None: it must not exist).
+
+    One that is to stay where it is holds the others back if it has moved.
+    """
 
     kind: Kind
     name: Name
@@ -69,6 +73,12 @@ class Pointers(Protocol):
         """Move a pointer to another name; ``AlreadyExists`` if that is taken by a table or a view."""
         ...
 
-    def drop(self, kind: Kind, name: Name) -> None:
-        """Remove a pointer."""
+    def drop(self, kind: Kind, name: Name, expected: str | None = None) -> None:
+        """Remove a pointer; ``CommitConflict`` if it does not name the expected metadata file."""
         ...
+
+
+def changed_before_drop(kind: Kind, name: Name) -> CommitConflict:
+    """The error for a table or view that is not the one any more that was to be dropped."""
+    hint = "Look at it, and drop it again if it still should go"
+    return CommitConflict(f"the {kind} {name} was changed or replaced before it was dropped", hint=hint)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lakeplane.catalog.catalog import Change, Entry, Kind, Outcome
 from lakeplane.catalog.names import Name, Namespace, check_new, show
+from lakeplane.catalog.pointers import changed_before_drop
 from lakeplane.catalog.rest_commit import Commits
 from lakeplane.catalog.rest_create import probe_request
 from lakeplane.catalog.rest_entries import DELEGATED, Entries
@@ -191,8 +192,11 @@ class RestCatalog:
         self._entries.forget(kind, old)
         self._entries.forget(kind, new)
 
-    def drop(self, kind: Kind, name: Name) -> None:
+    def drop(self, kind: Kind, name: Name, expected: Entry | None = None) -> None:
         """Take the name of a table or view away; its files stay."""
+        if expected is not None and self.load(kind, name) != expected:
+            # The protocol has no condition for this: it is as late a look as can be had.
+            raise changed_before_drop(kind, name)
         request = self._request(
             DROP[kind],
             f"drop {kind} {name}",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
 _CONNECTIONS: Final = 20
+_KEPT_OPEN: Final = _CONNECTIONS
 _CONNECT_S: Final = 10.0
 
 
@@ -128,7 +129,7 @@ class Wire:
                 self._client = httpx.Client(
                     verify=self._tls(),
                     timeout=self._timeout(),
-                    limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
+                    limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_KEPT_OPEN),
                     headers={},
                 )
                 self._process = os.getpid()

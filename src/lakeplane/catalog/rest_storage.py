@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakeplane.catalog.catalog import Entry
+from lakeplane.catalog.metadata_files import place_in
 from lakeplane.catalog.rest_entries import Access, Entries, read_access
 from lakeplane.catalog.rest_paths import CREDENTIALS
 from lakeplane.catalog.rest_session import Request, Session
@@ -73,7 +74,7 @@ def _renewed(session: Session, entries: Entries, entry: Entry) -> Access:
 def _named(entry: Entry, home: Location) -> list[Location]:
     """The places that a table's properties name; the metadata file may lie elsewhere, too."""
     found = [entry.metadata.properties[key] for key in _PATHS if key in entry.metadata.properties]
-    places = [parse_location(text) if ":" in text or text.startswith("/") else home / text for text in found]
+    places = [place_in(home, text) for text in found]
     if entry.metadata_location:
         places.append(parse_location(entry.metadata_location).parent)
     return places

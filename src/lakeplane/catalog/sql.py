@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from lakeplane.catalog.catalog import Kind
 from lakeplane.catalog.names import Name, Namespace, show
-from lakeplane.catalog.pointers import Swap
+from lakeplane.catalog.pointers import Swap, changed_before_drop
 from lakeplane.catalog.sql_database import Database
 from lakeplane.catalog.sql_tables import (
     EXISTS,
@@ -282,16 +282,20 @@ class SqlPointers:
         if not ordered:
             return True
         self._schema.prepare()
-        try:
-            with self._database.writing() as connection:
-                for swap in ordered:
-                    self._move(connection, swap)
-        except (Clash, Taken):
-            return False
-        return True
+        for _ in range(_ATTEMPTS):
+            try:
+                with self._database.writing() as connection:
+                    for swap in ordered:
+                        self._move(connection, swap)
+            except (_Moved, Taken):
+                return False
+            except Clash:
+                continue
+            return True
+        return False
 
     def _move(self, connection: Connection, swap: Swap) -> None:
-        """Move one pointer; ``Clash`` when it is not what was expected."""
+        """Move one pointer, if it is where it was expected."""
         self._require_room(connection, swap.kind, swap.name)
         if swap.expected is None:
             self._require_locked(connection, swap.name.namespace)
@@ -305,11 +309,16 @@ class SqlPointers:
                 row["iceberg_type"] = type_of(swap.kind)
             connection.execute(insert(TABLES).values(row))
             return
-        move = pointer_move(swap.kind, typed=self._schema.typed(connection))
-        ends = {"expected": swap.expected, "target": swap.new}
-        if connection.execute(move, {**self._place(swap.name), **ends}).rowcount != 1:
+        typed, place = self._schema.typed(connection), self._place(swap.name)
+        if swap.new == swap.expected:
+            stays = pointer_of(swap.kind, typed=typed).with_for_update(read=True)
+            is_done = connection.scalar(stays, place) == swap.expected
+        else:
+            ends = {"expected": swap.expected, "target": swap.new}
+            is_done = connection.execute(pointer_move(swap.kind, typed=typed), place | ends).rowcount == 1
+        if not is_done:
             self._require(connection, swap.name.namespace)
-            raise Clash
+            raise _Moved
 
     def _require_room(self, connection: Connection, kind: Kind, name: Name) -> None:
         if kind == "view" and not self._schema.typed(connection):
@@ -347,15 +356,23 @@ class SqlPointers:
         except Taken:
             raise taken from None
 
-    def drop(self, kind: Kind, name: Name) -> None:
-        """Remove a pointer."""
+    def drop(self, kind: Kind, name: Name, expected: str | None = None) -> None:
+        """Remove a pointer; ``CommitConflict`` if it does not name the expected metadata file."""
 
         def work(connection: Connection) -> None:
-            typed = is_kind(kind, typed=self._schema.typed(connection))
-            if not connection.execute(delete(TABLES).where(self._at(name), typed)).rowcount:
+            row = delete(TABLES).where(self._at(name), is_kind(kind, typed=self._schema.typed(connection)))
+            if expected is not None:
+                row = row.where(same((TABLES.c.metadata_location, expected)))
+            if not connection.execute(row).rowcount:
+                if self._get(connection, kind, name) is not None:
+                    raise changed_before_drop(kind, name)
                 raise NotFound(f"there is no {kind} {name}")
 
         self._write(work)
+
+
+class _Moved(Exception):
+    """A pointer is not where it was expected."""
 
 
 def _no_namespace(namespace: Namespace) -> NotFound:

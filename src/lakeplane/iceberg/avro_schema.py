@@ -99,14 +99,12 @@ def avro_name(name: str) -> str:
     if _ALLOWED.fullmatch(name):
         return name
     start = name[0]
-    first = (
-        start if re.fullmatch("[A-Za-z_]", start) else f"_{start}" if start.isdecimal() else _escape(start)
-    )
-    return first + "".join(each if re.fullmatch("[A-Za-z0-9_]", each) else _escape(each) for each in name[1:])
+    first = f"_{start}" if re.fullmatch("[0-9]", start) else _allowed(start)
+    return first + "".join(map(_allowed, name[1:]))
 
 
-def _escape(char: str) -> str:
-    return f"_x{ord(char):X}"
+def _allowed(char: str) -> str:
+    return char if re.fullmatch("[A-Za-z0-9_]", char) else f"_x{ord(char):X}"
 
 
 def _avro_type(type_: Type, name: str) -> AvroSchema:

@@ -182,6 +182,9 @@ def serialize_manifest_list(
     level: int | None = None,
 ) -> bytes:
     """Write a manifest list whose manifests have their numbers."""
+    if format_version == 1 and pc.any(pc.not_equal(table["content"], DATA_MANIFEST)).as_py():
+        # The list could not tell what they hold, and deleted rows would be read as rows.
+        raise InvalidInput("v1 tables have no deletes", field="content", hint="Upgrade the table to v2")
     metadata = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": _text(parent_snapshot_id)}
     if format_version > 1:
         metadata["sequence-number"] = str(sequence_number)

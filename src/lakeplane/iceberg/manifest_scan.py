@@ -81,7 +81,10 @@ def list_manifests(snapshot: Snapshot | None, reading: Reading) -> pa.Table:
         raise NotSupported("its manifest list is encrypted", field=f"snapshot {snapshot.snapshot_id}")
     path = snapshot.manifest_list
     if path is None:
-        return inline_list(snapshot.manifests or ())
+        if snapshot.manifests is None:
+            problem = "it names neither a manifest list nor manifests, so that its rows cannot be found"
+            raise InvalidMetadata(problem, field=f"snapshot {snapshot.snapshot_id}")
+        return inline_list(snapshot.manifests)
 
     def read() -> pa.Table:
         [data] = reading.read_many([path])
@@ -107,14 +110,19 @@ def scan(
         batch for batch in batches(manifests) if any(each.manifest_path in paths for each in batch.manifests)
     ]
     stacks = [(stack, sorted(field_ids(stack[0].manifests[0].content))) for stack in _stacks(chosen)]
+    # What is found is held: what is read next may take its place in the cache.
+    found = [_recall(_key(stack), ids, reading.cache) if len(stack) > 1 else None for stack, ids in stacks]
     missing = [
         (batch, ids)
-        for stack, ids in stacks
-        if len(stack) == 1 or _recall(_key(stack), ids, reading.cache) is None
+        for (stack, ids), files in zip(stacks, found, strict=True)
+        if files is None
         for batch in stack
     ]
     known = _read_batches(missing, table, reading)
-    return [_stack(stack, known, ids, reading.cache) for stack, ids in stacks]
+    return [
+        _stack(stack, _joined(stack, known, ids, reading.cache) if files is None else files)
+        for (stack, ids), files in zip(stacks, found, strict=True)
+    ]
 
 
 def batches(manifests: Sequence[ManifestFile]) -> list[Batch]:
@@ -184,25 +192,25 @@ def _key(stack: Sequence[Batch]) -> str:
     return stack[0].key if len(stack) == 1 else _hash(batch.key for batch in stack)
 
 
-def _stack(
+def _joined(
     stack: Sequence[Batch], known: dict[str, pa.Table], ids: Sequence[int], cache: ManifestCache
-) -> Stack:
-    first = stack[0].manifests[0]
-    key = _key(stack)
+) -> pa.Table:
+    """The batches of a stack as one table, which is kept."""
     if len(stack) == 1:
-        files = known[stack[0].key]
-    else:
-        found = _recall(key, ids, cache)
-        if found is None:
-            files = concat([known[batch.key] for batch in stack])
-            for part, names in _parts(files, ids):
-                cache.put((key, part), files.select(names), files.nbytes)
-        else:
-            files = found
+        return known[stack[0].key]
+    files = concat([known[batch.key] for batch in stack])
+    for part, names in _parts(files, ids):
+        own = files.select(names)
+        cache.put((_key(stack), part), own, own.nbytes)
+    return files
+
+
+def _stack(stack: Sequence[Batch], files: pa.Table) -> Stack:
+    first = stack[0].manifests[0]
     spec_id = first.partition_spec_id
     if spec_id is None:
         spec_id = files["spec_id"][0].as_py() if files.num_rows else 0
-    return Stack(spec_id, first.content, files, key)
+    return Stack(spec_id, first.content, files, _key(stack))
 
 
 def _recall(key: str, ids: Sequence[int], cache: ManifestCache) -> pa.Table | None:

@@ -28,11 +28,18 @@ from lakeplane.iceberg.manifest_schema import (
 )
 from lakeplane.iceberg.manifests import count_entries
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.properties import number
 from lakeplane.model.partitioning import PartitionSpec, write_spec_fields
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import write_schema
 from lakeplane.model.types import FLOATS, UNKNOWN, UUID, Field, Struct
 from lakeplane.model.value_bytes import to_bytes
+
+CODEC: Final = "write.manifest.compression-codec"
+LEVEL: Final = "write.manifest.compression-level"
+
+_CODECS: Final = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+"""What properties call the codecs of Avro."""
 
 _V1_BLOCK_SIZE: Final = 64 * 1024 * 1024
 """What v1 demands and nobody reads."""
@@ -49,6 +56,16 @@ class Writing(NamedTuple):
     snapshot_id: int
     codec: str = "deflate"
     level: int | None = None
+
+
+def writing_of(table: TableMetadata, snapshot_id: int) -> Writing:
+    """What the manifests of a new snapshot have in common, packed as the table's properties ask."""
+    text = table.properties.get(CODEC, "gzip")
+    codec = _CODECS.get(text.strip().lower())
+    if codec is None:
+        hint = f"There are {', '.join(_CODECS)}"
+        raise InvalidInput(f"{text!r:.80} is no codec", field=f"property {CODEC!r}", hint=hint)
+    return Writing(table, snapshot_id, codec, number(table.properties.get(LEVEL)))
 
 
 class Written(NamedTuple):

@@ -37,7 +37,8 @@ from lakeplane.iceberg.manifest_schema import (
     arrow_type,
 )
 from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.model.types import UNKNOWN, Struct
+from lakeplane.model.transforms import Void
+from lakeplane.model.types import UNKNOWN, Field, Struct
 
 STATISTICS: Final = ("value_counts", "null_value_counts", "nan_value_counts", *BOUND_MAPS)
 """The maps that are read one field at a time."""
@@ -100,17 +101,21 @@ def read_manifest(
         partition = table.partition_type(spec_id)
     except InvalidInput as error:
         raise InvalidMetadata(error.problem, source=source, field="partition_spec_id") from None
-    unknown = {field.field_id for field in table.spec_by_id(spec_id).fields if not field.is_known}
+    fields = table.spec_by_id(spec_id).fields
+    unknown = {field.field_id for field in fields if not field.is_known}
+    # The spec lets writers store the nulls of void fields in the type of the source, or as integers.
+    void = {field.field_id for field in fields if isinstance(field.transform, Void)}
+    stored = [field for field in partition.fields if field.id not in void]
     wanted = dict.fromkeys((*columns, "content", "record_count", "first_row_id"))
     picks = [
         *_entry_picks(),
         *_file_picks(wanted),
-        *_partition_picks(partition, unknown),
+        *_partition_picks(stored, unknown),
         *_statistics(statistics_of),
     ]
     file = read_avro(data, picks, source=source)
     _check_content(file.metadata, listed)
-    entries = _nest_partition(file.table, partition)
+    entries = _nest_partition(file.table, partition, void)
     _check(entries, listed)
     return Manifest(spec_id, partition, _inherit(entries, listed))
 
@@ -130,7 +135,7 @@ def _file_picks(names: Iterable[str]) -> list[Pick]:
     return [Pick(name, (DATA_FILE_ID, FIELD_IDS[name]), type=FILE_COLUMNS.field(name).type) for name in names]
 
 
-def _partition_picks(partition: Struct, unknown: Container[int]) -> list[Pick]:
+def _partition_picks(fields: Iterable[Field], unknown: Container[int]) -> list[Pick]:
     # A source column that no schema knows any more leaves the type to the file; so does an unknown transform.
     return [
         Pick(
@@ -138,7 +143,7 @@ def _partition_picks(partition: Struct, unknown: Container[int]) -> list[Pick]:
             (DATA_FILE_ID, PARTITION_ID, field.id),
             type=None if field.type is UNKNOWN or field.id in unknown else arrow_type(field),
         )
-        for field in partition.fields
+        for field in fields
     ]
 
 
@@ -150,14 +155,20 @@ def _statistics(field_ids: Iterable[int]) -> list[Pick]:
     ]
 
 
-def _nest_partition(table: pa.Table, partition: Struct) -> pa.Table:
-    names = [f"partition.{field.id}" for field in partition.fields]
-    columns = [table[name].combine_chunks() for name in names]
+def _nest_partition(table: pa.Table, partition: Struct, void: Container[int]) -> pa.Table:
+    rows = table.num_rows
+    columns = [
+        pa.nulls(rows, arrow_type(field))
+        if field.id in void
+        else table[f"partition.{field.id}"].combine_chunks()
+        for field in partition.fields
+    ]
     if columns:
         struct = pa.StructArray.from_arrays(columns, names=[str(field.id) for field in partition.fields])
     else:
-        struct = pa.array([{}] * table.num_rows, pa.struct([]))
-    return table.drop_columns(names).append_column("partition", struct)
+        struct = pa.array([{}] * rows, pa.struct([]))
+    kept = [name for name in table.column_names if not name.startswith("partition.")]
+    return table.select(kept).append_column("partition", struct)
 
 
 def _check_content(metadata: Mapping[str, bytes], listed: ManifestFile) -> None:

@@ -225,6 +225,10 @@ def _check_history(metadata: TableMetadata) -> None:
     if highest > metadata.last_sequence_number:
         problem = f"a snapshot has the sequence number {highest}, above {metadata.last_sequence_number}"
         raise InvalidMetadata(problem, field="last-sequence-number")
+    for position, snapshot in enumerate(metadata.snapshots if metadata.format_version > 1 else ()):
+        # In v1 both are optional: such a table can be opened, and the snapshot not be read.
+        if snapshot.manifest_list is None and snapshot.manifests is None:
+            raise InvalidMetadata("manifest-list is missing", field=f"snapshots[{position}]")
     current = metadata.current_snapshot_id
     if current is not None and current not in snapshots:
         raise InvalidMetadata(f"there is no snapshot {current}", field="current-snapshot-id")

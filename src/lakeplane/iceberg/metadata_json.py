@@ -99,7 +99,7 @@ def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
     schemas, current_schema_id = _read_schemas(document, version)
     specs, default_spec_id = _read_specs(document, version)
     orders, default_order_id = _read_orders(document, version)
-    snapshots = _each(document, "snapshots", _read_snapshots)
+    snapshots = _each(document, "snapshots", lambda raw, at: read_all(Snapshot, raw, at))
     if version < ROW_LINEAGE_VERSION:
         # What an older version carries under the names of v3 means nothing in it.
         snapshots = tuple(map(without_v3_fields, snapshots))
@@ -189,9 +189,11 @@ def _read_orders(document: Mapping[str, Any], version: int) -> tuple[tuple[SortO
     if any(order.fields and order.order_id == UNSORTED.order_id for order in orders):
         # Files that say 0 are not sorted: which of the two is meant cannot be known.
         raise InvalidMetadata("the sort order 0 means unsorted, it has no fields", field="sort-orders")
-    if version == 1 and document.get("default-sort-order-id") is None:
-        return orders, UNSORTED.order_id
-    return orders, _integer(document, "default-sort-order-id", bits=32)
+    implied = version == 1 and document.get("default-sort-order-id") is None
+    default = UNSORTED.order_id if implied else _integer(document, "default-sort-order-id", bits=32)
+    if default == UNSORTED.order_id and all(order.order_id != default for order in orders):
+        orders = (*orders, UNSORTED)
+    return orders, default
 
 
 def _last_partition_id(document: Mapping[str, Any], version: int, specs: tuple[PartitionSpec, ...]) -> int:
@@ -199,14 +201,6 @@ def _last_partition_id(document: Mapping[str, Any], version: int, specs: tuple[P
     if version == 1 and document.get("last-partition-id") is None:
         return highest
     return max(_integer(document, "last-partition-id", bits=32), highest)
-
-
-def _read_snapshots(raw: Any, where: str) -> tuple[Snapshot, ...]:
-    snapshots = read_all(Snapshot, raw, where)
-    for position, snapshot in enumerate(snapshots):
-        if snapshot.manifest_list is None and snapshot.manifests is None:
-            raise InvalidMetadata("manifest-list is missing", field=f"{where}[{position}]")
-    return snapshots
 
 
 def _next_row_id(document: Mapping[str, Any], snapshots: tuple[Snapshot, ...]) -> int:

@@ -29,7 +29,6 @@ from lakeplane.model.expressions.bounds import Known
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.physical import Mask, plain, to_mask
 from lakeplane.model.expressions.tree import TRUE, Predicate, Term, references
-from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Void
 
@@ -57,8 +56,9 @@ class ReadPlan(NamedTuple):
 
     ``files`` has a row for each data file: what manifests tell of it (``DATA_FACTS``), what it inherits
     (``snapshot_id``, ``sequence_number``, ``file_sequence_number``), ``spec_id``, ``partition`` (a struct
-    whose fields are named by their ids), ``residual`` (a position in ``residuals``), and rows of
-    ``deletes``: ``vector`` (one or null), ``position_deletes`` and ``equality_deletes`` (lists).
+    whose fields are named by their ids, and by their spec where a later one has another type there),
+    ``residual`` (a position in ``residuals``), and rows of ``deletes``: ``vector`` (one or null),
+    ``position_deletes`` and ``equality_deletes`` (lists).
     """
 
     table: TableMetadata
@@ -90,7 +90,7 @@ def plan(
     case_sensitive: bool = False,
 ) -> ReadPlan:
     """Plan a read of all rows that match a condition, now or at another state of the table."""
-    snapshot, schema = state_at(table, at)
+    snapshot, schema = state_at(table, at, zone)
     predicate = _predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
     request = Request(table, snapshot, schema, predicate)
     return _plan(request, list_manifests(snapshot, reading), reading)
@@ -170,16 +170,17 @@ def _plan(
     table, predicate = request.table, request.predicate
     live = ~_is_empty(listed)
     wanted = live & manifests_may_match(listed, predicate, table)
-    stacks = [
-        each._replace(files=_without_void(each.files, table.spec_by_id(each.spec_id)))
-        for each in scan(listed, wanted, table, reading, _statistics_for(predicate))
-    ]
+    stacks = scan(listed, wanted, table, reading, _statistics_for(predicate))
     data = [each for each in stacks if each.content == DATA_MANIFEST]
-    kept = [_prune(each, request, reading, select) for each in data]
+    pruned = [_prune(each, request, reading, select) for each in data]
+    kept = [
+        each._replace(files=_told_apart(each.files, stack.spec_id, table))
+        for stack, each in zip(data, pruned, strict=True)
+    ]
     distinct = tuple(dict.fromkeys(residual for each in kept for residual in each.residuals))
     files = _below([_numbered(each, distinct) for each in kept], (*_INHERITED, *DATA_FACTS, "residual"))
     deletes = _below(
-        [each.files for each in stacks if each.content != DATA_MANIFEST],
+        [_told_apart(each.files, each.spec_id, table) for each in stacks if each.content != DATA_MANIFEST],
         (*_INHERITED, *DELETE_FACTS, *_PATH_BOUNDS),
     )
     files, deletes = _with_deletes(files, deletes, table)
@@ -246,14 +247,24 @@ _PATH_BOUNDS: Final = tuple(f"{which}_bounds.{PATH_ID}" for which in ("lower", "
 _INHERITED: Final = ("snapshot_id", "sequence_number", "file_sequence_number", "spec_id", "partition")
 
 
-def _without_void(files: pa.Table, spec: PartitionSpec) -> pa.Table:
-    """Nulls of no type in void fields: v1 leaves their ids to fields of other types in older specs."""
-    void = {str(field.field_id) for field in spec.fields if isinstance(field.transform, Void)}
-    if not void:
+def _told_apart(files: pa.Table, spec_id: int, table: TableMetadata) -> pa.Table:
+    """Partitions that can lie below those of other specs.
+
+    Early v1 tables number the fields of each spec from 1000 on, so that other specs may have fields of other
+    types under the same ids. Void fields become nulls of no type, and fields whose id has another type in
+    later specs have a name of their own.
+    """
+    void = {each.field_id for each in table.spec_by_id(spec_id).fields if isinstance(each.transform, Void)}
+    types = {each.id: each.type for each in table.unified_partition_type.fields}
+    fields = table.partition_type(spec_id).fields
+    other = {each.id for each in fields if each.type != types[each.id]} - void
+    if not void and not other:
         return files
     partition = plain(files["partition"])
-    names = [each.name for each in partition.type]
-    columns = [pa.nulls(len(partition)) if name in void else partition.field(name) for name in names]
+    names = [f"{each.id} of spec {spec_id}" if each.id in other else str(each.id) for each in fields]
+    columns = [
+        pa.nulls(len(partition)) if each.id in void else partition.field(str(each.id)) for each in fields
+    ]
     place = files.schema.get_field_index("partition")
     return files.set_column(place, "partition", pa.StructArray.from_arrays(columns, names=names))
 

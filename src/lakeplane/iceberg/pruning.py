@@ -19,7 +19,7 @@ from lakeplane.model.expressions.residual import residuals
 from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate, Term, all_of, is_in
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import DATE, INT, LONG, STRING, TIMESTAMPS, Field, Struct
+from lakeplane.model.types import BINARY, DATE, INT, LONG, NANOS, STRING, TIMESTAMPS, Field, Fixed, Struct
 
 
 class Kept(NamedTuple):
@@ -64,7 +64,10 @@ def manifests_may_hold(listed: pa.Table, partitions: pa.Table, table: TableMetad
         rows = np.flatnonzero(pc.fill_null(pc.equal(spec_ids, spec_id), False).to_numpy(zero_copy_only=False))  # noqa: FBT003
         partition = table.partition_type(spec_id)
         values = plain(wanted["partition"])
-        predicate = all_of(_among(field, values.field(str(field.id))) for field in partition.fields)
+        told = {each.name for each in values.type}
+        predicate = all_of(
+            _among(field, values.field(str(field.id))) for field in partition.fields if str(field.id) in told
+        )
         stats = _summaries(plain(listed["partitions"]).take(pa.array(rows)), partition)
         keep[rows] = may_match(predicate, stats, len(rows))
     return keep
@@ -103,6 +106,9 @@ def _summaries(column: pa.ListArray, partition: Struct) -> StatsOf:
             pc.struct_field(found, name)
             for name in ("lower_bound", "upper_bound", "contains_null", "contains_nan")
         )
+        if field.type is BINARY or isinstance(field.type, Fixed):
+            # Java before 1.11 overwrites these bounds when it deletes files (iceberg #15127).
+            return summary_stats(None, None, has_null, has_nan)
         return summary_stats(
             read_bounds(field.type, lower), read_bounds(field.type, upper), has_null, has_nan
         )
@@ -188,11 +194,18 @@ def statistics(files: pa.Table, schema: Schema) -> StatsOf:
         )
         if _is_in_optional(field_id, schema):
             # ORC does not count the rows in which the struct itself is null.
-            orc = pc.equal(pc.utf8_upper(plain(files["file_format"])), "ORC")
-            nulls = pc.if_else(orc, pa.scalar(None, nulls.type), nulls)
+            nulls = _unless_orc(files, nulls)
+        if field.type in NANOS and lower is not None and upper is not None:
+            # Java up to 1.11 writes bounds of ORC files in microseconds (iceberg #16922).
+            lower, upper = _unless_orc(files, lower), _unless_orc(files, upper)
         return ColumnStats(lower, upper, values, nulls, nans)
 
     return stats_of
+
+
+def _unless_orc(files: pa.Table, column: pa.Array) -> pa.Array:
+    orc = pc.equal(pc.utf8_upper(plain(files["file_format"])), "ORC")
+    return pc.if_else(orc, pa.scalar(None, column.type), column)
 
 
 def _is_in_optional(field_id: int, schema: Schema) -> bool:

@@ -44,10 +44,9 @@ from lakeplane.iceberg.manifest_merge import (
 )
 from lakeplane.iceberg.manifest_scan import Reading, list_manifests
 from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
-from lakeplane.iceberg.manifest_write import Writing, parts_of, write_manifest
+from lakeplane.iceberg.manifest_write import Writing, parts_of, write_manifest, writing_of
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
-from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.pruning import manifests_may_hold, manifests_may_match
 from lakeplane.iceberg.requirements import AssertRefSnapshotId, AssertTableUuid, Requirement
 from lakeplane.iceberg.snapshot_summary import Counted, Manifests, summarize_commit
@@ -58,9 +57,6 @@ from lakeplane.model.frozen import EMPTY
 from lakeplane.model.parallel import in_parallel
 
 Proposal: TypeAlias = tuple[tuple[Requirement, ...], tuple[u.TableUpdate, ...]]
-
-CODEC: Final = "write.manifest.compression-codec"
-LEVEL: Final = "write.manifest.compression-level"
 
 _WINDOW: Final = 64
 """So many manifests are fetched before they are looked at."""
@@ -174,8 +170,7 @@ class SnapshotMaker:
                 self.snapshot_id = self.outside.new_snapshot_id()
         elif self.snapshot_id in table.snapshots_by_id:
             raise AlreadyMade
-        codec = table.properties.get(CODEC, "gzip").strip().lower()
-        return Writing(table, self.snapshot_id, codec, number(table.properties.get(LEVEL)))
+        return writing_of(table, self.snapshot_id)
 
     def manifests_of(self, parent: Snapshot | None, writing: Writing) -> list[ManifestFile]:
         """The manifests of a snapshot, newest first, with all that a commit needs to know of them."""

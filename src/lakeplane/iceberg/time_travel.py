@@ -8,12 +8,14 @@ from typing import NamedTuple, TypeAlias
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.snapshots import Snapshot
+from lakeplane.model.expressions.literals import read_zone
 from lakeplane.model.schema import Schema
 
 At: TypeAlias = "int | str | dt.datetime | None"
 """A snapshot id, the name of a branch or tag, a time (ISO text or a datetime); None is now."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLIS, _MICROS = dt.timedelta(milliseconds=1), dt.timedelta(microseconds=1)
 
 
 class State(NamedTuple):
@@ -23,8 +25,11 @@ class State(NamedTuple):
     schema: Schema
 
 
-def state_at(table: TableMetadata, at: At = None) -> State:
-    """Find a state: branches have the table's schema, everything in the past has its own."""
+def state_at(table: TableMetadata, at: At = None, zone: str = "UTC") -> State:
+    """Find a state: branches have the table's schema, everything in the past has its own.
+
+    ``zone`` is the time zone of times that name none.
+    """
     match at:
         case None:
             return State(table.current_snapshot, table.schema)
@@ -37,26 +42,31 @@ def state_at(table: TableMetadata, at: At = None) -> State:
             if table.refs[at].is_branch:
                 return State(found, table.schema)
         case str():
-            found = table.snapshot_at(_read_time(table, at))
+            found = table.snapshot_at(_read_time(table, at, zone))
         case dt.datetime():
-            found = table.snapshot_at(_to_ms(at))
+            found = table.snapshot_at(_to_ms(at, zone))
         case _:
             raise InvalidInput(f"not a snapshot, ref or time: {at!r:.80}", field="at")
     return State(found, table.schema_of(found))
 
 
-def _read_time(table: TableMetadata, text: str) -> int:
+def _read_time(table: TableMetadata, text: str, zone: str) -> int:
     try:
-        return _to_ms(dt.datetime.fromisoformat(text))
+        time = dt.datetime.fromisoformat(text)
     except ValueError:
         known = ", ".join(sorted(table.refs)) or "none"
         hint = (
             f"Give one of its branches and tags ({known}), a snapshot id, or a time as 2026-01-31T12:00:00Z"
         )
         raise InvalidInput(f"no branch, tag or time: {text!r:.80}", field="at", hint=hint) from None
+    return _to_ms(time, zone)
 
 
-def _to_ms(time: dt.datetime) -> int:
-    """A time without a zone is one of UTC."""
-    aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
-    return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
+def _to_ms(time: dt.datetime, zone: str) -> int:
+    if time.tzinfo:
+        return (time - _EPOCH) // _MILLIS
+    local = (time.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROS * 1000
+    instant = read_zone(zone).to_utc(local)
+    if instant is None:
+        raise InvalidInput(f"no time that {zone} knows: {time}", field="at")
+    return instant // 1_000_000

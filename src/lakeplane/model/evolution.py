@@ -309,6 +309,9 @@ def _update(state: _State, change: UpdateColumn, rules: EvolutionRules) -> _Stat
         new = replace(new, doc=change.doc)
     if change.write_default is not UNSET:
         new = replace(new, write_default=_checked_default(new.type, change.write_default, place))
+    lost = new.initial_default is not None and new.write_default is None
+    if lost and new.required and old.id in state.added:
+        _refuse("a required column is added with both defaults", place, "Keep the write default")
     if new == old:
         return state
     _check_not_in_key(state.schema, old, place)

@@ -196,7 +196,7 @@ def read_rule(raw: dict[str, Any], where: str) -> tuple[tuple[int, ...], Transfo
     """Read what partition and sort fields share: the source columns and the transform."""
     # With both, the list tells the whole: the first of two columns alone would give wrong values.
     sources = raw.get("source-ids") or [raw.get("source-id")]
-    if not isinstance(sources, list | tuple) or not sources or any(type(each) is not int for each in sources):
+    if not isinstance(sources, list | tuple) or not sources or not all(map(is_int, sources)):
         raise InvalidMetadata("source-id must be an integer (or source-ids a list of them)", field=where)
     transform = raw.get("transform")
     if type(transform) is not str:

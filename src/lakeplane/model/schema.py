@@ -19,6 +19,7 @@ from lakeplane.model.types import (
     INT,
     LONG,
     MAX_FIELD_ID,
+    MAX_NESTING,
     NESTED,
     STRING,
     UNKNOWN,
@@ -31,6 +32,7 @@ from lakeplane.model.types import (
     defaults_to_null_only,
     is_primitive,
     min_format_version,
+    nesting,
     walk,
 )
 from lakeplane.model.values import check_value
@@ -230,6 +232,10 @@ def identifier_problem(schema: Schema, field_id: int) -> str | None:
 
 def check_compatible(schema: Schema, format_version: int) -> None:
     """Refuse a new schema that tables of a format version must not have."""
+    for field in schema.fields:
+        if nesting(field.type) > MAX_NESTING:
+            problem = f"it has more than {MAX_NESTING} levels of types in types"
+            raise InvalidInput(problem, field=field.name)
     check_structure(schema)
     _check_names(schema)
     for field in walk(schema.fields):

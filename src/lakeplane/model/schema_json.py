@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeplane.errors import InvalidInput, InvalidMetadata
+from lakeplane.errors import InvalidInput, InvalidMetadata, LimitExceeded
 from lakeplane.model import value_json
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
+from lakeplane.model.partitioning import is_int
 from lakeplane.model.records import Int, Record, read_all
 from lakeplane.model.schema import Schema, check_structure
-from lakeplane.model.types import Field, List, Map, Struct, Type, parse_type
+from lakeplane.model.types import MAX_NESTING, Field, List, Map, Struct, Type, parse_type
 
 _SCHEMA_KEYS = frozenset({"type", "schema-id", "identifier-field-ids", "fields"})
 _STRUCT_KEYS = frozenset({"type", "fields"})
@@ -38,39 +39,42 @@ def read_schema(raw: object, where: str = "schema") -> Schema:
     identifiers = document.get("identifier-field-ids") or ()
     if not isinstance(identifiers, list | tuple) or any(type(each) is not int for each in identifiers):
         raise InvalidMetadata("expected a list of field ids", field=f"{where}.identifier-field-ids")
-    schema_id = document.get("schema-id", 0)
-    if type(schema_id) is not int:
+    schema_id = 0 if document.get("schema-id") is None else document["schema-id"]
+    if not is_int(schema_id):
         raise InvalidMetadata(f"expected an integer, got {schema_id!r}", field=f"{where}.schema-id")
-    fields = _read_fields(document, where)
+    fields = _read_fields(document, where, MAX_NESTING)
     schema = Schema(fields, schema_id, tuple(identifiers), _unknown(document, _SCHEMA_KEYS))
     check_structure(schema)
     return schema
 
 
-def read_type(raw: object, where: str = "type") -> Type:
-    """Read a type: a type string, or the object of a nested type."""
+def read_type(raw: object, where: str = "type", depth: int = MAX_NESTING) -> Type:
+    """Read a type: a type string, or the object of a nested type with at most ``depth`` levels."""
     if isinstance(raw, str):
         try:
             return parse_type(raw)
         except InvalidInput as error:
             raise InvalidMetadata(error.problem, field=where, hint=error.hint) from None
     document = _object(raw, where)
+    if depth == 0:
+        raise LimitExceeded(f"types are nested more than {MAX_NESTING} levels deep", field=where[:200])
     match document.get("type"):
         case "struct":
-            return Struct(_read_fields(document, where), _unknown(document, _STRUCT_KEYS))
+            fields = _read_fields(document, where, depth - 1)
+            return Struct(fields, _unknown(document, _STRUCT_KEYS))
         case "list":
             return List(
                 _get(document, "element-id", int, where),
-                read_type(document.get("element"), f"{where}.element"),
+                read_type(document.get("element"), f"{where}.element", depth - 1),
                 _get(document, "element-required", bool, where),
                 _unknown(document, _LIST_KEYS),
             )
         case "map":
             return Map(
                 _get(document, "key-id", int, where),
-                read_type(document.get("key"), f"{where}.key"),
+                read_type(document.get("key"), f"{where}.key", depth - 1),
                 _get(document, "value-id", int, where),
-                read_type(document.get("value"), f"{where}.value"),
+                read_type(document.get("value"), f"{where}.value", depth - 1),
                 _get(document, "value-required", bool, where),
                 _unknown(document, _MAP_KEYS),
             )
@@ -117,12 +121,12 @@ def write_type(type_: Type) -> Any:
             return str(type_)
 
 
-def _read_fields(document: dict[str, Any], where: str) -> tuple[Field, ...]:
+def _read_fields(document: dict[str, Any], where: str, depth: int) -> tuple[Field, ...]:
     records = read_all(_FieldRecord, document.get("fields"), f"{where}.fields")
-    return tuple([_field(record, where, position) for position, record in enumerate(records)])
+    return tuple([_field(record, where, position, depth) for position, record in enumerate(records)])
 
 
-def _field(record: _FieldRecord, where: str, position: int) -> Field:
+def _field(record: _FieldRecord, where: str, position: int, depth: int) -> Field:
     # Tables have hundreds of schemas of hundreds of fields: the name of the place is made when it is needed.
     if type(record.type) is str and record.initial_default is None and record.write_default is None:
         try:
@@ -132,7 +136,7 @@ def _field(record: _FieldRecord, where: str, position: int) -> Field:
             raise InvalidMetadata(error.problem, field=place, hint=error.hint) from None
         return Field(record.id, record.name, type_, record.required, record.doc, None, None, record.unknown)
     place = f"{where}.fields[{position}]"
-    type_ = read_type(record.type, f"{place}.type")
+    type_ = read_type(record.type, f"{place}.type", depth)
     return Field(
         record.id,
         record.name,

@@ -22,6 +22,12 @@ MAX_FIELD_ID: Final = 2**31 - 1 - 200
 
 MAX_DECIMAL_PRECISION: Final = 38
 MAX_FIXED_LENGTH: Final = 2**31 - 1
+MAX_NESTING: Final = 100
+"""How many levels of structs, lists and maps a column may have.
+
+What is read must also be changed, compared and shown, from deeper in a program than it was read.
+"""
+
 DEFAULT_CRS: Final = "OGC:CRS84"
 DEFAULT_EDGE_ALGORITHM: Final = "spherical"
 EDGE_ALGORITHMS: Final = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -111,7 +117,7 @@ class Geometry(msgspec.Struct, frozen=True):
     crs: str = DEFAULT_CRS
 
     def __post_init__(self) -> None:
-        _check_crs(self.crs)
+        _check_crs(self.crs, ")")
 
     def __str__(self) -> str:
         return "geometry" if self.crs == DEFAULT_CRS else f"geometry({self.crs})"
@@ -124,7 +130,7 @@ class Geography(msgspec.Struct, frozen=True):
     algorithm: str = DEFAULT_EDGE_ALGORITHM
 
     def __post_init__(self) -> None:
-        _check_crs(self.crs)
+        _check_crs(self.crs, "),")
         if self.algorithm not in EDGE_ALGORITHMS:
             problem = f"unknown edge algorithm {self.algorithm!r}"
             raise InvalidInput(problem, hint=f"Use one of {', '.join(EDGE_ALGORITHMS)}")
@@ -234,6 +240,11 @@ def children(type_: Type) -> tuple[Field, ...]:
             return ()
 
 
+def nesting(type_: Type) -> int:
+    """How many levels a nested type has; 0 for the others."""
+    return 1 + max((nesting(each.type) for each in children(type_)), default=0) if is_nested(type_) else 0
+
+
 def walk(fields: tuple[Field, ...]) -> Iterator[Field]:
     """Every field, parents before their children."""
     for field in fields:
@@ -276,7 +287,7 @@ def defaults_to_null_only(type_: Type) -> bool:
 _PLAIN: Final = {member.value: member for member in Primitive}
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)")
 _FIXED: Final = re.compile(r"fixed\s*\[\s*([0-9]{1,10})\s*\]")
-_GEOMETRY: Final = re.compile(r"geometry\s*(?:\(([^,)]*)\))?")
+_GEOMETRY: Final = re.compile(r"geometry\s*(?:\(([^)]*)\))?")
 _GEOGRAPHY: Final = re.compile(r"geography\s*(?:\(([^,)]*)(?:,([^,)]*))?\))?")
 
 
@@ -311,10 +322,10 @@ def _unquoted(text: str) -> str:
     return text[1:-1].strip() if quoted else text
 
 
-def _check_crs(crs: str) -> None:
+def _check_crs(crs: str, ends: str) -> None:
     if not crs or crs != crs.strip() or crs.startswith("{"):
         problem = f"not a coordinate reference system: {crs!r}"
         raise InvalidInput(problem, hint="Name it, as in EPSG:4326 or projjson:<table property>")
-    if any(mark in crs for mark in "(),"):
-        problem = f"a coordinate reference system cannot hold '(', ')' or ',': {crs!r}"
+    if any(mark in crs for mark in ends):
+        problem = f"a coordinate reference system cannot hold {' or '.join(map(repr, ends))} here: {crs!r}"
         raise InvalidInput(problem)

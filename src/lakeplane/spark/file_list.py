@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.types import LongType, StructField, StructType
 
-from lakeplane.errors import InvalidInput
+from lakeplane.errors import InvalidInput, InvalidMetadata, NotSupported
 from lakeplane.model.location import parse_location
 from lakeplane.spark.session import is_connect
 
@@ -74,7 +74,9 @@ class Loaded(NamedTuple):
     frame: DataFrame
     hand_over: HandOver
     file_key: Column
-    """The number of the file, or, where paths were handed over, its URI in Spark's spelling."""
+    """In each row, which file it is from: its number, or its path in Spark's spelling."""
+    keys: Sequence[int] | Sequence[str]
+    """The same for each file."""
 
 
 def to_uri(path: str) -> str:
@@ -88,6 +90,23 @@ def to_uri(path: str) -> str:
     if start is None:
         raise InvalidInput("Spark cannot open it without the name of a store", source=path)
     return start[0] + quote(path[start.end() :], safe=_SAFE)
+
+
+def to_path(path: str) -> str:
+    """The path by which Spark finds a file that is given to it by itself: nothing in it is encoded."""
+    place = parse_location(path)
+    return "file:///" + "/".join(place.segments) if place.scheme == "file" else path
+
+
+_STORE_START: Final = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/+")
+_UNQUOTED: Final = "/_-!.~'()*,;:$&+=@"
+"""What Java leaves as it is in the path of a URI, beside letters, digits, and what is not ASCII."""
+
+
+def _spelling(path: str) -> str:
+    """How Spark's ``_metadata`` spells a path, but for how it begins, which varies."""
+    rest = _STORE_START.sub("", path)
+    return "".join(quote(each, safe=_UNQUOTED) if each.isascii() else each for each in rest)
 
 
 def load(
@@ -106,13 +125,16 @@ def load(
     ``scratch`` is where the log goes; a classic session needs none. ``schemes`` says what schemes of paths
     are called in Spark, as in ``{"s3": "s3a"}``.
     """
-    uris = [_renamed(to_uri(path), schemes) for path in files.paths]
+    _check_files(session, files)
     way = hand_over or find_way(session, scratch)
     reader = session.read.format(file_format).options(**_OPTIONS).options(**(options or {}))
     if schema is not None:
         reader = reader.schema(schema)
     if way == "paths":
-        return Loaded(_load_paths(session, reader, uris), way, F.col("_metadata.file_path"))
+        paths = [_renamed(to_path(path), schemes) for path in files.paths]
+        key = F.regexp_replace(F.col("_metadata.file_path"), _STORE_START.pattern, "")
+        return Loaded(_load_paths(session, reader, paths), way, key, list(map(_spelling, paths)))
+    uris = [_renamed(to_uri(path), schemes) for path in files.paths]
     log = _write_log(uris, files, scratch)
     try:
         frame = reader.load(log.location)
@@ -123,7 +145,7 @@ def load(
         shutil.rmtree(log.folder, ignore_errors=True)
         raise
     _forget(session, frame, log.folder)
-    return Loaded(frame, way, F.unix_millis(F.col("_metadata.file_modification_time")))
+    return Loaded(frame, way, F.unix_millis(F.col("_metadata.file_modification_time")), files.numbers)
 
 
 _OPTIONS: Final = {
@@ -132,7 +154,26 @@ _OPTIONS: Final = {
     # A file that is gone or broken is an error here, whatever a session says: rows would be missing.
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
+    # From 4.3 on, this reads files whose names begin with a dot or an underscore; before, see _check_files.
+    "ignoredPathSegmentRegex": "",
 }
+
+_READS_HIDDEN: Final = (4, 3)
+
+
+def _check_files(session: SparkSession, files: FileList) -> None:
+    """Refuse files that Spark would pass over without a word."""
+    for path, size in zip(files.paths, files.sizes, strict=True):
+        if size <= 0:
+            problem = f"its size is said to be {size}, and Spark would not read it"
+            raise InvalidMetadata(problem, source=path)
+        if path.rpartition("/")[2][:1] in "._" and _version(session) < _READS_HIDDEN:
+            problem = f"Spark {session.version} reads no file whose name begins with '.' or '_'"
+            raise NotSupported(problem, source=path, hint="Use Spark 4.3 or newer, or rename the file")
+
+
+def _version(session: SparkSession) -> tuple[int, ...]:
+    return tuple(int(part) for part in session.version.split(".")[:2])
 
 
 def _renamed(uri: str, schemes: Mapping[str, str] | None) -> str:
@@ -169,14 +210,14 @@ def _forget(session: SparkSession, frame: DataFrame, folder: str) -> None:
     weakref.finalize(frame if plan is None else plan, shutil.rmtree, folder, ignore_errors=True)
 
 
-def _load_paths(session: SparkSession, reader: Any, uris: Sequence[str]) -> DataFrame:
+def _load_paths(session: SparkSession, reader: Any, paths: Sequence[str]) -> DataFrame:
     # These are file names, not patterns.
     reader = reader.option("__globPaths__", "false")
     before = session.conf.get(LISTED_ONE_BY_ONE)
     # With more paths than this, Spark would start a job to look at them, which takes far longer.
     session.conf.set(LISTED_ONE_BY_ONE, _NEVER_PARALLEL)
     try:
-        frame: DataFrame = reader.load([*uris])
+        frame: DataFrame = reader.load([*paths])
         frame.schema  # noqa: B018 - a Connect server looks at the paths now, and keeps what it saw
     finally:
         session.conf.set(LISTED_ONE_BY_ONE, str(before))

@@ -6,7 +6,7 @@ Spark reads a column by its id, yet two parts of it still go by names:
   column, rows are lost. Such a column is read under a name that no file has, which costs its pushdown.
 - A query that needs some fields of a struct asks for them by *name*, as their ids get lost on the way. If a
   field inside has ever had another name, it would read as null. A barrier above the scan makes Spark read
-  such a column as a whole.
+  such a column as a whole. The same goes for a struct that is itself read under another name.
 
 And a filter on a decimal throws if the file stores fewer digits than the number in the filter has: a column
 that was given more digits is read under another name, too.
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lakeplane.iceberg.avro_schema import avro_name
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import Decimal, Field, children, walk
+from lakeplane.model.types import DATE, Decimal, Field, children, walk
 
 Path = tuple[str, ...]
 
@@ -44,6 +44,7 @@ class History:
         self._paths: dict[int, set[Path]] = {}
         self._ids: dict[Path, set[int]] = {}
         self._digits: dict[int, set[int]] = {}
+        self._dates: set[int] = set()
         self._always_required: set[int] | None = None
         for schema in schemas:
             for path, field in _paths(schema.fields, ()):
@@ -60,15 +61,19 @@ class History:
             self._ids.setdefault(tuple(part.lower() for part in spelling), set()).add(field.id)
         if isinstance(field.type, Decimal):
             self._digits.setdefault(field.id, set()).add(field.type.precision)
+        if field.type is DATE:
+            self._dates.add(field.id)
 
     def guards(self, field: Field) -> Guards:
         """How a column at the top of a schema must be read."""
         inside = tuple(walk(children(field.type)))
         if not self.complete:
             return Guards(opaque=True, whole=bool(inside))
-        whole = any(self._has_changed(each) for each in inside)
-        opaque = whole or self._name_is_shared(field) or any(map(self._has_grown, (field, *inside)))
-        return Guards(opaque, whole)
+        everything = (field, *inside)
+        opaque = self._name_is_shared(field) or any(map(self._has_grown, everything))
+        # What Spark asks of a struct by name, it asks from the top of the file on.
+        whole = bool(inside) and (opaque or any(map(self._has_changed, everything)))
+        return Guards(opaque or whole, whole)
 
     def may_miss(self, field: Field) -> bool:
         """Whether older files may lack a column that must have values."""
@@ -76,14 +81,18 @@ class History:
             return False
         return field.id not in (self._always_required or ())
 
+    def was_date(self, field_id: int) -> bool:
+        """Whether a column, of another type now, may be one of dates in older files."""
+        return field_id in self._dates or not self.complete
+
     def _name_is_shared(self, field: Field) -> bool:
         names = {(field.name.lower(),), (_written(field.name).lower(),)}
         return any(self._ids.get(name, {field.id}) != {field.id} for name in names)
 
     def _has_changed(self, field: Field) -> bool:
-        """Whether a field inside a column had another name, or another one had its name, or its kind."""
+        """Whether a field had another name, or another field its name, or files spell it otherwise."""
         paths = self._paths.get(field.id, set())
-        if len({path[1:] for path in paths}) > 1 or any(_written(path[-1]) != path[-1] for path in paths):
+        if len(paths) > 1 or any(_written(path[-1]) != path[-1] for path in paths):
             return True
         # Another column may have had the same name, with other fields inside: those are not these.
         return any(self._ids[tuple(part.lower() for part in path)] != {field.id} for path in paths)

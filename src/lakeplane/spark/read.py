@@ -1,39 +1,63 @@
 """From a plan to a DataFrame: the rows of a snapshot, read by Spark's own readers.
 
-Files that can be read in the same way are one scan; the scans are put one below the other. What is done to
-which columns is decided in ``scan_columns`` and ``guards``, how files get to Spark in ``file_list``.
+Files that can be read in the same way are one scan; the scans are put one below the other. Which files go
+together is decided in ``scan_groups``, what is done to which columns in ``scan_columns`` and ``guards``, and
+how files get to Spark in ``file_list``.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow.compute as pc
+from msgspec.structs import replace
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
-from pyspark.sql.types import StructType
+from pyspark.sql import types as s
 
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.expressions.tree import TRUE, Opaque, leaves, references
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import TIME, Field, walk
-from lakeplane.spark.file_list import FileList, HandOver, Scratch, load
-from lakeplane.spark.guards import history_of
-from lakeplane.spark.scan_columns import by_id, quoted
-from lakeplane.spark.session import allow_time, is_case_sensitive, read_by_id
-from lakeplane.spark.types import to_spark
+from lakeplane.model.types import TIME, TIMESTAMP, Field, walk
+from lakeplane.spark.arrow_rows import NUMBER, POSITION, Decoding, decoder
+from lakeplane.spark.constants import constants_of, identity_name, join_constants
+from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, load
+from lakeplane.spark.file_schemas import ReadRanges
+from lakeplane.spark.guards import History, history_of
+from lakeplane.spark.metadata_columns import (
+    NAMES,
+    is_metadata,
+    metadata_field,
+    metadata_recipe,
+    needs_position,
+    stored_fields,
+)
+from lakeplane.spark.scan_columns import Recipe, by_id, by_name, opaque_name, quoted
+from lakeplane.spark.scan_groups import ByArrow, ByIds, ByNames, Group, group_files
+from lakeplane.spark.session import allow_time, is_case_sensitive, read_by_id, runs_in_utc
+from lakeplane.spark.types import shown_type, to_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class Access(NamedTuple):
-    """How files come to Spark."""
+    """How files come to Spark, and how their footers are read where that is needed."""
 
+    read_ranges: ReadRanges | None = None
+    """Reads parts of files on the driver; only some tables need it."""
     scratch: Scratch | None = None
+    """Where the Spark driver finds lists of files that this process writes; a classic session needs none."""
     schemes: Mapping[str, str] | None = None
+    """What schemes of paths are called in Spark, as in ``{"s3": "s3a"}``."""
     hand_over: HandOver | None = None
+    """How lists of files get to Spark, if that shall not be found out."""
+
+
+_DEFAULT: Final = Access()
 
 
 def read_plan(
@@ -42,28 +66,26 @@ def read_plan(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     *,
-    access: Access = Access(),  # noqa: B008 - a value that nobody changes
+    access: Access = _DEFAULT,
 ) -> DataFrame:
     """Make a DataFrame of the rows of a plan, with all columns of its schema or with some.
 
     ``where`` is the text that the plan was made with: what the plan could not decide is filtered by Spark.
+    The plan must be made with the session's time zone and its sense of case (``session_zone`` and
+    ``is_case_sensitive`` tell them).
     """
     _check(plan)
     filtered = where is not None and any(each != TRUE for each in plan.residuals)
-    shown = (
-        list(plan.schema.fields)
-        if columns is None
-        else [_column(plan.schema, session, each) for each in columns]
-    )
+    shown = _chosen(session, plan, columns)
     read = _with_references(plan, shown) if filtered else shown
     _prepare(session, read)
-    if not plan.files.num_rows:
-        frame: DataFrame = session.createDataFrame([], to_spark(Schema(tuple(read))))
-    else:
-        frame = _scan(session, plan, read, access)
+    frames = [_scan(session, plan, each, read, access) for each in _groups(session, plan, read, access)]
+    if not frames:
+        frames = [session.createDataFrame([], to_spark(Schema(tuple(read))))]
+    frame: DataFrame = functools.reduce(DataFrame.unionAll, frames)
     if filtered and where is not None:
         frame = frame.where(where)
-    if [each.id for each in read] != [each.id for each in shown]:
+    if len(read) != len(shown):
         frame = frame.select(*[F.col(quoted(each.name)) for each in shown])
     return frame
 
@@ -78,6 +100,50 @@ def _check(plan: ReadPlan) -> None:
         raise NotSupported("the file is encrypted", source=encrypted["file_path"][0].as_py())
 
 
+def _chosen(session: SparkSession, plan: ReadPlan, columns: Sequence[str] | None) -> list[Field]:
+    if columns is None:
+        return list(plan.schema.fields)
+    if isinstance(columns, str):
+        raise InvalidInput("columns must be a list of names", field="columns", hint=f"Write [{columns!r}]")
+    chosen = [_column(session, plan, each) for each in columns]
+    names = [each.name for each in chosen]
+    if double := next((each for each in names if names.count(each) > 1), None):
+        raise InvalidInput(f"the column {double!r} is asked for twice", field="columns")
+    return chosen
+
+
+def _column(session: SparkSession, plan: ReadPlan, name: str) -> Field:
+    fields = plan.schema.fields
+    same = [each for each in fields if each.name == name]
+    if not same and (found := metadata_field(name, plan.table)) is not None:
+        return found
+    if not same and not is_case_sensitive(session):
+        same = [each for each in fields if each.name.lower() == name.lower()]
+    if len(same) != 1:
+        known = ", ".join([each.name for each in fields[:20]] + list(NAMES))
+        hint = f"Columns: {known}. Fields of structs can be selected from the DataFrame"
+        problem = f"no column {name!r}" if not same else f"{name!r} fits more than one column"
+        raise InvalidInput(problem, field="columns", hint=hint)
+    return same[0]
+
+
+def _with_references(plan: ReadPlan, shown: list[Field]) -> list[Field]:
+    """What must be read to show some columns and to filter."""
+    known = {each.id for each in shown}
+    if any(isinstance(each, Opaque) for each in leaves(plan.predicate)):
+        # Only Spark understands it, so only Spark knows what it needs; it reads no more than that.
+        needed = {each.id for each in plan.schema.fields}
+    else:
+        needed = {_top(plan.schema, field_id) for field_id in references(plan.predicate)}
+    return shown + [each for each in plan.schema.fields if each.id in needed - known]
+
+
+def _top(schema: Schema, field_id: int) -> int:
+    while (parent := schema.parent_of(field_id)) is not None:
+        field_id = parent.id
+    return field_id
+
+
 def _prepare(session: SparkSession, fields: list[Field]) -> None:
     """Tell a session what it must know to read columns, once."""
     read_by_id(session)
@@ -87,48 +153,108 @@ def _prepare(session: SparkSession, fields: list[Field]) -> None:
         raise NotSupported(f"Spark {session.version} has no type for time", field=times[0], hint=hint)
 
 
-def _column(schema: Schema, session: SparkSession, name: str) -> Field:
-    same = [each for each in schema.fields if each.name == name]
-    if not same and not is_case_sensitive(session):
-        same = [each for each in schema.fields if each.name.lower() == name.lower()]
-    if len(same) != 1:
-        schema.find(name)
-        raise InvalidInput(f"{name!r} is not one column at the top of the table", field="columns")
-    return same[0]
+def _groups(session: SparkSession, plan: ReadPlan, fields: list[Field], access: Access) -> list[Group]:
+    if not plan.files.num_rows:
+        return []
+    stored = stored_fields(fields)
+    # Spark tells no positions of rows of ORC files, and moves local times by the clock of its machine.
+    has_orc = "ORC" in pc.unique(pc.utf8_upper(plan.files["file_format"])).to_pylist()
+    has_local_times = any(each.type is TIMESTAMP for each in walk(tuple(stored)))
+    orc_by_arrow = has_orc and (needs_position(fields) or (has_local_times and not runs_in_utc(session)))
+    return group_files(plan, stored, access.read_ranges, orc_by_arrow=orc_by_arrow)
 
 
-def _with_references(plan: ReadPlan, shown: list[Field]) -> list[Field]:
-    """What must be read to show some columns and to filter."""
-    if any(isinstance(each, Opaque) for each in leaves(plan.predicate)):
-        # Only Spark understands it, so only Spark knows what it needs; what it does not need is not read.
-        return shown if len(shown) == len(plan.schema.fields) else list(plan.schema.fields)
-    needed = {_top(plan.schema, field_id) for field_id in references(plan.predicate)}
-    missing = needed - {each.id for each in shown}
-    return shown + [each for each in plan.schema.fields if each.id in missing]
+def _scan(
+    session: SparkSession, plan: ReadPlan, group: Group, fields: list[Field], access: Access
+) -> DataFrame:
+    """Read one group of files."""
+    inner = {each.id: _in_files(each) for each in stored_fields(fields)}
+    recipes = _recipes(group, list(inner.values()), history_of(plan.table))
+    identities = {each: inner[each] for each in group.way.partitions}
+    for field_id, field in identities.items():
+        recipes[field_id] = _from_partition(field, recipes[field_id])
+    wanted = [
+        metadata_recipe(each, recipes.get(each.id)) if is_metadata(each) else recipes[each.id]
+        for each in fields
+    ]
+    needs = frozenset[str]().union(*(each.needs for each in wanted))
+    constants = constants_of(group.files, plan.table, sorted(needs - {POSITION}), identities)
+    loaded = _load(session, group, recipes, access)
+    frame = loaded.frame
+    if not isinstance(group.way, ByArrow):
+        extras = [loaded.file_key.alias(NUMBER)] if constants else []
+        extras += [F.col("_metadata.row_index").alias(POSITION)] if POSITION in needs else []
+        frame = frame.select("*", *extras) if extras else frame
+    if constants:
+        frame = join_constants(session, frame, loaded.keys, constants)
+    bare = not needs and not isinstance(group.way, ByArrow) and all(each.value is None for each in wanted)
+    return frame if bare else frame.select(*[each.shown for each in wanted])
 
 
-def _top(schema: Schema, field_id: int) -> int:
-    while (parent := schema.parent_of(field_id)) is not None:
-        field_id = parent.id
-    return field_id
+def _in_files(field: Field) -> Field:
+    """A metadata column as it is looked for in files: under a name that cannot be that of another column."""
+    return replace(field, name=opaque_name(field.id), required=False) if is_metadata(field) else field
 
 
-def _scan(session: SparkSession, plan: ReadPlan, fields: list[Field], access: Access) -> DataFrame:
-    history = history_of(plan.table)
-    recipes = [by_id(each, history) for each in fields]
-    files = plan.files
-    paths = files["file_path"].to_pylist()
-    listed = FileList(paths, files["file_size_in_bytes"].to_pylist(), range(len(paths)))
-    schema = StructType([each.read for each in recipes if each.read is not None])
-    loaded = load(session, listed, "parquet", schema, options=_PARQUET, **access._asdict())
-    if all(each.value is None for each in recipes):
-        return loaded.frame
-    return loaded.frame.select(*[each.shown for each in recipes])
+def _recipes(group: Group, fields: list[Field], history: History) -> dict[int, Recipe]:
+    match group.way:
+        case ByIds(lacking=lacking, dates=dates):
+            return {each.id: by_id(each, history, lacking, dates) for each in fields}
+        case ByNames(file_format=file_format, columns=columns):
+            orc = file_format == "ORC"
+            found = zip(fields, columns, strict=True)
+            return {each.id: by_name(each, there, orc=orc) for each, there in found}
+        case ByArrow():
+            return {each.id: Recipe(each, s.StructField(each.name, shown_type(each.type))) for each in fields}
 
 
-_PARQUET: Final = {
-    # Dates before 1582 are what they are in the Gregorian calendar, whatever a session says.
-    "datetimeRebaseMode": "CORRECTED",
-    "int96RebaseMode": "CORRECTED",
-    "mergeSchema": "false",
+def _from_partition(field: Field, recipe: Recipe) -> Recipe:
+    """A column that files lack, since all of their rows have the value of the partition."""
+    name = identity_name(field.id)
+    value = F.col(name)
+    if recipe.read is not None:
+        value = F.coalesce(F.col(quoted(recipe.read.name)), value)
+    return Recipe(field, recipe.read, value, frozenset({name}))
+
+
+_OPTIONS: Final = {
+    "PARQUET": {
+        # Dates before 1582 are what they are in the Gregorian calendar, whatever a session says.
+        "datetimeRebaseMode": "CORRECTED",
+        "int96RebaseMode": "CORRECTED",
+        "mergeSchema": "false",
+    },
+    "ORC": {"orc.proleptic.gregorian.default": "true", "mergeSchema": "false"},
 }
+
+
+def _load(session: SparkSession, group: Group, recipes: Mapping[int, Recipe], access: Access) -> Loaded:
+    paths, sizes = (group.files[name].to_pylist() for name in ("file_path", "file_size_in_bytes"))
+    files = FileList(paths, sizes, range(len(paths)))
+    read = [each.read for each in recipes.values() if each.read is not None]
+
+    def scan(file_format: str, schema: s.StructType | None) -> Loaded:
+        return load(
+            session,
+            files,
+            file_format,
+            schema,
+            options=_OPTIONS.get(file_format.upper()),
+            scratch=access.scratch,
+            schemes=access.schemes,
+            hand_over=access.hand_over,
+        )
+
+    match group.way:
+        case ByArrow(file_format=file_format, mapping=mapping):
+            loaded = scan("binaryFile", None)
+            fields = tuple(each.field for each in recipes.values())
+            decode = decoder(Decoding(fields, file_format, mapping))
+            number = s.LongType() if loaded.hand_over == "log" else s.StringType()
+            rows = s.StructType([s.StructField(NUMBER, number), s.StructField(POSITION, s.LongType()), *read])
+            files_as_bytes = loaded.frame.select(loaded.file_key.alias(NUMBER), "content")
+            return loaded._replace(frame=files_as_bytes.mapInArrow(decode, rows))
+        case ByNames(file_format=file_format):
+            return scan(file_format.lower(), s.StructType(read))
+        case ByIds():
+            return scan("parquet", s.StructType(read))

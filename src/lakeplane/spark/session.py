@@ -62,3 +62,18 @@ def session_zone(session: SparkSession) -> str:
 def is_case_sensitive(session: SparkSession) -> bool:
     """Whether a session tells columns ``A`` and ``a`` apart."""
     return session.conf.get("spark.sql.caseSensitive", "false") == "true"
+
+
+def runs_in_utc(session: SparkSession) -> bool:
+    """Whether the clock of the machine that runs Spark shows UTC, which some readers depend on."""
+    row = session.sql("SELECT java_method('java.lang.System', 'getProperty', 'user.timezone')").first()
+    return row is not None and row[0] in (
+        "UTC",
+        "Etc/UTC",
+        "GMT",
+        "Etc/GMT",
+        "Z",
+        "Zulu",
+        "Universal",
+        "Etc/UCT",
+    )

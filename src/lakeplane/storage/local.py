@@ -81,6 +81,7 @@ class LocalStore:
             raise InvalidLocation("not a place in a file system", source=root.text)
         self.root = root
         self._durable: dict[str, tuple[int, int]] = {}
+        self._is_root_durable = False
 
     @property
     def can_put_if_absent(self) -> bool:
@@ -183,17 +184,28 @@ class LocalStore:
         raise error
 
     def delete(self, *at: Location) -> None:
-        """Delete files by their exact names; directories stay."""
+        """Delete files by their exact names, durably; directories stay."""
         for one in at:
             check_file(self.root, one)
         errors: list[LakeplaneError] = []
+        changed: dict[str, Location] = {}
         for one in at:
             path = self._path(one)
+            folder = os.path.dirname(path)  # noqa: PTH120
             try:
-                self._check_contained(os.path.dirname(path), one)  # noqa: PTH120
-                Path(path).unlink(missing_ok=True)
-            except NotADirectoryError:
+                self._check_contained(folder, one)
+                os.unlink(path)  # noqa: PTH108
+            except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError as failure:
+                errors.append(_translate(failure, one))
+            else:
+                changed[folder] = one
+        for folder, one in changed.items():
+            try:
+                _sync_folder(folder, needed=False)
+            except FileNotFoundError:
+                continue  # the directory is gone, and its files with it
             except OSError as failure:
                 errors.append(_translate(failure, one))
         if errors:
@@ -229,19 +241,20 @@ class LocalStore:
         """Make a directory, and see to it that a power cut cannot take it away with what is put into it.
 
         Another process may have made it a moment ago without having synced what is above it; so the names up
-        to the root are synced once for each directory that is written to.
+        to the root are synced once for each directory that is written to, and once those above the root.
         """
         Path(folder).mkdir(parents=True, exist_ok=True)
         found = Path(folder).stat()
         identity = (found.st_dev, found.st_ino)
         if self._durable.get(folder) == identity:
             return
-        top = self._path(self.root) if self.root is not None else "/"
+        top = self._path(self.root) if self.root is not None and self._is_root_durable else "/"
         above = folder
         while above != "/" and above != os.path.dirname(top):  # noqa: PTH120
             above = os.path.dirname(above)  # noqa: PTH120
             _sync_folder(above, needed=False)
         self._durable[folder] = identity
+        self._is_root_durable = True
 
 
 def _publish(temporary: str, target: str, data: bytes, at: Location, *, if_absent: bool) -> str:

@@ -129,7 +129,8 @@ class Store(Protocol):
     def delete(self, *at: Location) -> None:
         """Delete files by their exact names. One that is not there is deleted already.
 
-        All are tried; the first failure is raised afterwards.
+        Durable as a put is: what is deleted does not come back. All are tried; the first failure is raised
+        afterwards.
         """
         ...
 

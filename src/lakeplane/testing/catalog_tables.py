@@ -8,7 +8,7 @@ from typing import Final
 from lakeplane.catalog.catalog import Catalog, Entry
 from lakeplane.catalog.metadata_files import serialize
 from lakeplane.catalog.names import Name
-from lakeplane.errors import AlreadyExists, NotFound
+from lakeplane.errors import AlreadyExists, CommitConflict, NotFound
 from lakeplane.iceberg.new_table import creation
 from lakeplane.iceberg.requirements import AssertTableUuid
 from lakeplane.model.location import parse_location
@@ -202,6 +202,22 @@ def drops_by_whole_names(subject: Subject) -> None:
         assert catalog.load("table", name).name == name
 
 
+def drops_what_was_expected_only(subject: Subject) -> None:
+    """Whoever deletes files after a drop must have dropped the table that they belong to."""
+    catalog, other = subject.connect(), subject.connect()
+    name = Name(a_namespace(catalog), "orders")
+    seen = a_table(catalog, name)
+    appended(other, name)
+    raises(CommitConflict, lambda: catalog.drop("table", name, seen))
+    changed_since = catalog.load("table", name)
+    other.drop("table", name)
+    raises(NotFound, lambda: catalog.drop("table", name, changed_since))
+    a_table(other, name)
+    raises(CommitConflict, lambda: catalog.drop("table", name, changed_since))
+    catalog.drop("table", name, catalog.load("table", name))
+    assert catalog.names("table", name.namespace) == []
+
+
 def does_not_take_a_new_table_for_the_old(subject: Subject) -> None:
     """A change that was made for a table that is gone does not reach its successor."""
     catalog, stale = subject.connect(), subject.connect()
@@ -330,6 +346,7 @@ TABLE_CHECKS: Final[tuple[Check, ...]] = (
     lists_tables,
     drops_names_not_files,
     drops_by_whole_names,
+    drops_what_was_expected_only,
     does_not_take_a_new_table_for_the_old,
     registers_tables,
     registers_only_what_can_be_read,

@@ -1,0 +1,240 @@
+"""What columns files really have, from their footers: names, ids, and what is inside.
+
+Only some plans need it: tables with a name mapping (files may have no ids), defaults that Spark cannot fill
+in by itself, and ORC files, whose columns Spark finds by name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeplane.errors import InvalidMetadata, LimitExceeded, NotSupported
+from lakeplane.model.name_mapping import MappedField, NameMapping
+
+ReadRanges = Callable[[Sequence[tuple[str, int, int]]], list[bytes]]
+"""Reads parts of files: path, where it starts, and how long it is."""
+
+_TAIL: Final = 16 << 10
+_LARGEST_FOOTER: Final = 64 << 20
+_PARQUET_END: Final = 8
+_PARQUET_ID: Final = b"PARQUET:field_id"
+_ORC_ID: Final = b"iceberg.id"
+
+
+class Stored(NamedTuple):
+    """A field of a file."""
+
+    name: str
+    field_id: int | None
+    type: Any
+    """The Arrow type."""
+    inside: tuple[Stored, ...] = ()
+    meaning: str | None = None
+    """What an ORC file says of a type that ORC does not have: ``TIME``, ``UUID`` and so on."""
+
+    def find(self, field_id: int) -> Stored | None:
+        """The field directly inside with an id."""
+        return next((each for each in self.inside if each.field_id == field_id), None)
+
+
+class FileSchema(NamedTuple):
+    """The fields of a file, and whether it names them by ids."""
+
+    fields: tuple[Stored, ...]
+    has_ids: bool
+
+    def find(self, field_id: int) -> Stored | None:
+        """The field at the top with an id."""
+        return next((each for each in self.fields if each.field_id == field_id), None)
+
+    def field_ids(self) -> frozenset[int]:
+        """The ids of all fields at every depth."""
+        return frozenset(each.field_id for each in _walk(self.fields) if each.field_id is not None)
+
+    def dates(self) -> frozenset[int]:
+        """The ids of fields that hold dates."""
+        dates = (each for each in _walk(self.fields) if pa.types.is_date(each.type))
+        return frozenset(each.field_id for each in dates if each.field_id is not None)
+
+
+def _walk(fields: tuple[Stored, ...]) -> Iterator[Stored]:
+    for field in fields:
+        yield field
+        yield from _walk(field.inside)
+
+
+class Footer(NamedTuple):
+    """A file whose footer is read."""
+
+    path: str
+    size: int
+    file_format: str
+
+
+def read_schemas(
+    files: Sequence[Footer], read_ranges: ReadRanges | None, mapping: NameMapping | None
+) -> list[FileSchema]:
+    """Read what columns files have; those of files without ids get the ids of a mapping."""
+    if files and read_ranges is None:
+        problem = "the columns of this file must be looked up in its footer, and no store was given"
+        raise NotSupported(problem, source=files[0].path)
+    wanted = [each for each in files if _known(each) is None]
+    if wanted and read_ranges is not None:
+        for file, tail in zip(wanted, _tails(wanted, read_ranges), strict=True):
+            _KEPT[file.path, file.size] = _intern(_fields_of(file, tail))
+    while len(_KEPT) > _MOST_KEPT:
+        _KEPT.pop(next(iter(_KEPT)), None)
+    found = [_known(each) for each in files]
+    return [_with_ids(fields or (), mapping) for fields in found]
+
+
+_KEPT: Final[dict[tuple[str, int], tuple[Stored, ...]]] = {}
+"""What footers said: data files never change."""
+_MOST_KEPT: Final = 200_000
+
+
+def _known(file: Footer) -> tuple[Stored, ...] | None:
+    return _KEPT.get((file.path, file.size))
+
+
+@functools.lru_cache(maxsize=1024)
+def _intern(fields: tuple[Stored, ...]) -> tuple[Stored, ...]:
+    """The same value for the same columns: most files of a table have the same."""
+    return fields
+
+
+def _tails(files: Sequence[Footer], read_ranges: ReadRanges) -> list[bytes]:
+    """The ends of files, with all of their footers."""
+    lengths = [min(each.size, _TAIL) for each in files]
+    tails = read_ranges([(each.path, each.size - n, n) for each, n in zip(files, lengths, strict=True)])
+    more: dict[int, int] = {}
+    for position, (file, tail) in enumerate(zip(files, tails, strict=True)):
+        needed = _footer_length(file, tail)
+        if needed > min(file.size, _LARGEST_FOOTER):
+            problem = f"its footer would be {needed} bytes long, of {file.size}"
+            kind = InvalidMetadata if needed > file.size else LimitExceeded
+            raise kind(problem, source=file.path)
+        if needed > len(tail):
+            more[position] = needed
+    ranges = [(files[each].path, files[each].size - needed, needed) for each, needed in more.items()]
+    for position, tail in zip(more, read_ranges(ranges) if ranges else [], strict=True):
+        tails[position] = tail
+    return tails
+
+
+def _footer_length(file: Footer, tail: bytes) -> int:
+    if file.file_format == "PARQUET":
+        if len(tail) < _PARQUET_END or tail[-4:] != b"PAR1":
+            raise InvalidMetadata("it does not end as a Parquet file does", source=file.path)
+        return int.from_bytes(tail[-8:-4], "little") + _PARQUET_END
+    # The end of an ORC file tells its own length last, and those of the two parts before it first.
+    if not tail or len(tail) < tail[-1] + 1:
+        raise InvalidMetadata("it does not end as an ORC file does", source=file.path)
+    script = tail[-1 - tail[-1] : -1]
+    numbers = _varints(script)
+    return tail[-1] + 1 + numbers.get(1, 0) + numbers.get(5, 0)
+
+
+def _varints(message: bytes) -> dict[int, int]:
+    """The plain numbers of a Protocol Buffers message, by their field numbers."""
+    found: dict[int, int] = {}
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while place < len(message):
+            byte = message[place]
+            place += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004 - the last byte of a number
+                break
+            shift += 7
+        return value
+
+    while place < len(message):
+        key = number()
+        match key & 7:
+            case 0:
+                found[key >> 3] = number()
+            case 2:
+                length = number()
+                place += length
+            case _:
+                break
+    return found
+
+
+def _fields_of(file: Footer, tail: bytes) -> tuple[Stored, ...]:
+    try:
+        if file.file_format == "PARQUET":
+            schema = pq.read_schema(pa.BufferReader(tail))
+        else:
+            from pyarrow import orc  # noqa: PLC0415 - not every build has it
+
+            schema = orc.ORCFile(pa.BufferReader(tail)).schema
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidMetadata(f"its footer is broken: {error}", source=file.path) from None
+    return tuple(map(_stored, schema))
+
+
+def _stored(field: pa.Field) -> Stored:
+    metadata = field.metadata or {}
+    text = metadata.get(_PARQUET_ID) or metadata.get(_ORC_ID) or b""
+    field_id = int(text) if text.isdigit() else None
+    said = next((metadata[each] for each in _MEANINGS if each in metadata), None)
+    return Stored(
+        field.name,
+        field_id,
+        field.type,
+        tuple(map(_stored, _inside(field.type))),
+        None if said is None else said.decode("utf-8", "replace").upper(),
+    )
+
+
+_MEANINGS: Final = (b"iceberg.long-type", b"iceberg.binary-type", b"iceberg.timestamp-unit")
+
+
+def _inside(type_: pa.DataType) -> list[pa.Field]:
+    match type_:
+        case pa.StructType():
+            return list(type_)
+        case pa.MapType():
+            return [type_.key_field, type_.item_field]
+        case pa.ListType() | pa.LargeListType() | pa.FixedSizeListType():
+            return [type_.value_field]
+        case _:
+            return []
+
+
+def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema:
+    """The columns of a file that was decoded, with the ids that it has, or a mapping."""
+    return _with_ids(tuple(map(_stored, schema)), mapping)
+
+
+def _with_ids(fields: tuple[Stored, ...], mapping: NameMapping | None) -> FileSchema:
+    if any(each.field_id is not None for each in _walk(fields)):
+        return FileSchema(fields, has_ids=True)
+    return FileSchema(_mapped(fields, () if mapping is None else mapping.fields), has_ids=False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _mapped(
+    fields: tuple[Stored, ...], names: tuple[MappedField, ...], roles: tuple[str, ...] | None = None
+) -> tuple[Stored, ...]:
+    """Give fields the ids that a mapping has for their names, or for the roles that they have."""
+    given = []
+    for field, name in zip(fields, roles or tuple(each.name for each in fields), strict=True):
+        found = next((each for each in names if name in each.names), None)
+        field_id, below = (None, ()) if found is None else (found.field_id, found.fields)
+        # Files call the element of a list what they like; mappings call it this.
+        called = ("key", "value") if pa.types.is_map(field.type) else ("element",)
+        by_role = bool(field.inside) and not pa.types.is_struct(field.type)
+        inside = _mapped(field.inside, below, called if by_role else None)
+        given.append(field._replace(field_id=field_id, inside=inside))
+    return tuple(given)

@@ -1,0 +1,129 @@
+"""Rows of Spark become data files at their final place; nothing is published here.
+
+Spark's own Parquet writer is the fastest, and writes most tables as the spec says. It leaves out the ids of
+what is in lists and maps: on disks they are put into the footers of the new files, where that costs next to
+nothing. Whatever else it cannot do is written by Arrow, in tasks of Spark, see ``arrow_tasks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from lakeplane.errors import NotSupported
+from lakeplane.files.places import Places
+from lakeplane.files.target import WriteTarget
+from lakeplane.iceberg.new_files import NewFiles
+from lakeplane.model.location import Location, parse_location
+from lakeplane.model.types import TIME, walk
+from lakeplane.spark.align import align_frame, row_refused
+from lakeplane.spark.arrange import Arranged, arrange, distribution_mode
+from lakeplane.spark.arrow_tasks import write_in_tasks
+from lakeplane.spark.harvest import describe_parquet, read_tails, written_files
+from lakeplane.spark.inner_ids import patch_files
+from lakeplane.spark.parquet_options import SESSION, can_write_codec, parquet_options
+from lakeplane.spark.session import allow_time
+from lakeplane.spark.wire import has_inner_ids, has_stand_ins
+from lakeplane.storage.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Way: TypeAlias = Literal["native", "patched", "arrow"]
+
+_DISK: Final = "file"
+
+
+def write_frame(
+    df: DataFrame,
+    target: WriteTarget,
+    store: Store,
+    *,
+    distribution: str | None = None,
+    way: Way | None = None,
+) -> list[NewFiles]:
+    """Write the rows of a frame as data files of a table.
+
+    Args:
+        df: The rows, with columns of any order; see ``align_frame``.
+        target: What is written, and how.
+        store: Where the files are; what it shows must be what Spark has written.
+        distribution: Another ``write.distribution-mode`` than the table's.
+        way: Another way than ``choose_way`` would take, which must be able to write the table.
+
+    Raises:
+        InvalidInput: the rows do not fit the table. Files may be left behind that nobody knows.
+    """
+    session = df.sparkSession
+    if any(field.type is TIME for field in walk(target.schema.fields)) and not allow_time(session):
+        raise NotSupported("this Spark has no times of day", hint="Use Spark 4.1 or newer, or leave them out")
+    chosen = way or choose_way(target)
+    mode = distribution_mode(target, distribution)
+    arranged = arrange(align_frame(df, target.schema), target, mode)
+    write = _write_arrow if chosen == "arrow" else _write_native
+    try:
+        return write(session, arranged, target, store)
+    except Exception as failure:
+        if (refused := row_refused(failure)) is not None:
+            raise refused from None
+        raise
+
+
+def choose_way(target: WriteTarget) -> Way:
+    """The fastest way that writes a table as the spec says."""
+    fields = target.schema.fields
+    if target.file_format != "parquet" or has_stand_ins(fields) or not can_write_codec(target):
+        return "arrow"
+    if not has_inner_ids(fields):
+        return "native"
+    return "patched" if run_directory(target).scheme == _DISK else "arrow"
+
+
+def run_directory(target: WriteTarget) -> Location:
+    """The directory of one write, which no other write has."""
+    return parse_location(Places(target).place(target.run_id))
+
+
+def _write_native(
+    session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store
+) -> list[NewFiles]:
+    directory = run_directory(target)
+    writer = arranged.df.write.format("parquet").mode("append").options(**parquet_options(target))
+    if arranged.partition is not None:
+        writer = writer.partitionBy(arranged.partition)
+    with settings(session, SESSION):
+        writer.save(directory.text)
+    files = written_files(store, directory)
+    tails = read_tails(store, files)
+    if has_inner_ids(target.schema.fields):
+        files, tails = patch_files(files, tails, target.schema)
+    return describe_parquet(
+        store, files, tails, target, partition=arranged.partition, order_id=arranged.order_id
+    )
+
+
+def _write_arrow(
+    _session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store
+) -> list[NewFiles]:
+    rows = arranged.df if arranged.partition is None else arranged.df.drop(arranged.partition)
+    return write_in_tasks(rows, target, store.recipe())
+
+
+@contextmanager
+def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have some settings for a while; those that it has already are not touched."""
+    before: dict[str, str | None] = {}
+    try:
+        for name, value in wanted.items():
+            found = session.conf.get(name, None)
+            if found is None or found.lower() != value.lower():
+                before[name] = found
+                session.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)

@@ -1,0 +1,127 @@
+"""Writing rows: frames of any kind become data files, which nobody knows of before they are published.
+
+Frames of Spark are written by Spark. Frames that are in this process already (Arrow, pandas, polars) are
+written right here: a small append needs no cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from lakeplane.catalog.metadata_files import write_unique
+from lakeplane.errors import LakeplaneError
+from lakeplane.files.align import align_arrow, arrow_rows, union_schema
+from lakeplane.files.target import WriteTarget, write_target
+from lakeplane.files.write import write_rows
+from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.model.evolution import EvolutionRules
+from lakeplane.model.expressions.parse import parse_predicate
+from lakeplane.model.expressions.tree import TRUE, Predicate
+from lakeplane.model.location import parse_location
+from lakeplane.model.schema import Schema
+from lakeplane.storage.store import Store
+
+if TYPE_CHECKING:
+    from lakeplane.iceberg.new_files import NewFiles
+
+log = logging.getLogger(__name__)
+
+
+class Also(TypedDict, total=False):
+    """What a write can say besides its rows and its branch."""
+
+    merge_schema: bool
+    """Add the columns that the table lacks, and widen types until the rows fit."""
+    properties: Mapping[str, str]
+    """Said by the summary of the snapshot."""
+    options: Mapping[str, str]
+    """Properties of the table (``write.…``) that are others for this write."""
+    wap_id: str
+    """Stage the rows under this id, to be audited, and published with ``publish_changes``."""
+    wap_branch: str
+    """Write to this branch in the place of main, to be audited there."""
+
+
+class How(Also, total=False):
+    """What a write can say besides its rows."""
+
+    branch: str
+    """Where the rows go; a branch that does not exist is made, from where main is."""
+
+
+def is_spark_frame(rows: object) -> bool:
+    """Whether rows are held by Spark."""
+    return type(rows).__module__.partition(".")[0] == "pyspark"
+
+
+def given_rows(rows: Any) -> Any:
+    """Rows as they are written: a frame of Spark stays what it is, all others become Arrow."""
+    if is_spark_frame(rows):
+        return rows
+    return arrow_rows(rows)
+
+
+def widened_schema(rows: Any, table: TableMetadata) -> Schema:
+    """The schema of a table with what rows have more."""
+    rules = EvolutionRules(
+        format_version=table.format_version,
+        last_column_id=table.last_column_id,
+        specs=table.partition_specs,
+        default_spec=table.partition_spec,
+        default_order=table.sort_order,
+    )
+    if is_spark_frame(rows):
+        from lakeplane.spark.align import merged_schema  # noqa: PLC0415 - brings pyspark
+
+        return merged_schema(rows, table.schema, rules)[0]
+    return union_schema(table.schema, rows.schema, rules)[0]
+
+
+def understand(where: str | None, schema: Schema, rows: Any) -> Predicate:
+    """A condition as the session understands it that holds the rows; nothing is said of all rows."""
+    if where is None:
+        return TRUE
+    if not is_spark_frame(rows):
+        return parse_predicate(where, schema)
+    from lakeplane.spark.session import is_case_sensitive, session_zone  # noqa: PLC0415 - brings pyspark
+
+    session = rows.sparkSession
+    return parse_predicate(
+        where, schema, zone=session_zone(session), case_sensitive=is_case_sensitive(session)
+    )
+
+
+def write_files(
+    rows: Any, table: TableMetadata, store: Store, options: Mapping[str, str]
+) -> tuple[NewFiles, ...]:
+    """Write rows as data files of a table. After an error, what was written is deleted, or orphaned."""
+    target = write_target(table, options=options)
+    if is_spark_frame(rows):
+        from lakeplane.spark.write import write_frame  # noqa: PLC0415 - brings pyspark
+
+        return tuple(write_frame(rows, target, store))
+    return _write_here(rows, target, store)
+
+
+def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:
+    begun: list[str] = []
+
+    def put(path: str, data: bytes) -> None:
+        begun.append(path)
+        write_unique(store, parse_location(path), data)
+
+    try:
+        return tuple(write_rows(align_arrow(target.schema, rows), target, put))
+    except BaseException:
+        delete_files(store, begun)
+        raise
+
+
+def delete_files(store: Store, paths: Iterable[str]) -> None:
+    """Delete files that nothing names, and that certainly nothing will; what is left of them are orphans."""
+    try:
+        store.delete(*map(parse_location, paths))
+    except LakeplaneError as error:
+        log.warning("files that were not published could not be deleted, they are orphans: %s", error)
