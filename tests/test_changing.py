@@ -204,6 +204,27 @@ def test_a_change_that_conflicts_on_the_way_leaves_nothing(world: World) -> None
     assert world.files() == before
 
 
+def test_a_table_that_is_upgraded_on_the_way_gets_what_its_version_needs(world: World) -> None:
+    """Iceberg #16146: what was made for v2 must not be published into a v3 table."""
+    catalog: Any = Answering(world, [])
+    real = catalog._inner.commit
+
+    def somebody_is_faster(changes: Sequence[CatalogChange]) -> Outcome:
+        catalog.commit = real
+        with world.lake().table("shop.events").evolve() as change:
+            change.upgrade(3)
+        found: Outcome = real(changes)
+        return found
+
+    catalog.commit = somebody_is_faster
+    entry = catalog.load("table", EVENTS)
+    change = Append(files=(rows_of(entry.metadata, "new", "x"),))
+    after, attempts = commit_change(catalog, entry, ManifestCache(), change)
+    assert isinstance(after.metadata, TableMetadata)
+    assert (attempts, after.metadata.next_row_id, names(world)) == (2, 20, ["a", "new"])
+    assert manifests(world) == named(world)
+
+
 def test_a_table_that_was_made_anew_under_its_name_is_another_one(world: World) -> None:
     catalog = world.catalog(world.store)
     entry = catalog.load("table", EVENTS)

@@ -236,6 +236,14 @@ def _file(table: lp.Table, name: str) -> tuple[NewFiles, ...]:
     return (NewFiles(0, pa.table(columns)),)
 
 
+def test_a_write_to_a_branch_tells_of_its_snapshot(lake: lp.Lake, table: lp.Table) -> None:
+    table._change(Append(files=_file(table, "a")))
+    done = table._change(Append(files=_file(table, "b"), branch="dev"))
+    assert (done.operation, done.added_files, done.added_rows) == ("append", 1, 10)
+    assert done.snapshot_id == lake.table("shop.orders").refs["dev"].snapshot_id
+    assert done.snapshot_id != table.metadata.current_snapshot_id
+
+
 def test_a_pick_beside_a_main_that_moved_adds_its_files_anew(lake: lp.Lake, table: lp.Table) -> None:
     with table.evolve() as change:
         change.set_properties({"write.wap.enabled": "true"})

@@ -19,6 +19,7 @@ from lakeplane.catalog.metadata_files import metadata_directory
 from lakeplane.errors import (
     CatalogError,
     CommitConflict,
+    InvalidChange,
     InvalidInput,
     LakeplaneError,
     OutcomeUnknown,
@@ -110,12 +111,12 @@ class _Commit:
         self.is_sent = False
         self.makes_snapshot = False
         self.attempts = 0
+        self.format_version = 0
 
     def publish(self) -> Done:
         name = self.entry.name
         try:
-            done = publish(self.catalog, [Work("table", name, self._propose)])
-            [entry], attempts = done.entries, done.attempts
+            entry, attempts = self._publish()
         except AlreadyMade:
             entry, attempts = self.catalog.load("table", name), self.attempts - 1
         except OutcomeUnknown:
@@ -128,6 +129,24 @@ class _Commit:
             raise
         self._clean_up_after(entry)
         return Done(entry, attempts, self.maker.snapshot_id if self.makes_snapshot else None)
+
+    def _publish(self) -> tuple[Entry, int]:
+        while True:
+            try:
+                done = publish(self.catalog, [Work("table", self.entry.name, self._propose)])
+            except InvalidChange:
+                if not self.is_sent or not self._was_upgraded():
+                    raise
+                # What was proposed for the older version is refused; nothing of it was published.
+                continue
+            [entry] = done.entries
+            return entry, self.attempts
+
+    def _was_upgraded(self) -> bool:
+        """Whether somebody has raised the format version since the last proposal: that happens rarely."""
+        now = self.catalog.load("table", self.entry.name).metadata
+        assert isinstance(now, TableMetadata)
+        return now.format_version != self.format_version
 
     def _propose(self, entry: Entry) -> Proposal:
         # Who is asked again knows that the attempt before has not happened.
@@ -142,6 +161,7 @@ class _Commit:
             raise CommitConflict(problem, source=str(self.entry.name), hint=hint)
         proposal = propose_change(self.change, table, self.maker)
         self.makes_snapshot = any(isinstance(update, AddSnapshot) for update in proposal[1])
+        self.format_version = table.format_version
         self.is_sent = True
         return proposal
 

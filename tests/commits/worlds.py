@@ -70,8 +70,8 @@ class World:
     ) -> None:
         self.store, self.root, self.pointers, self.save = store, root, pointers, save
         self.clock, self.ids = ManualClock(step_ms=1), SeededIds(7)
-        # Names of manifests are never used twice in a world, so each is read once for all of its states.
-        self.read = ManifestCache()
+        # Names of manifest lists are never used twice in a world, so each is read once for all of its states.
+        self.read: dict[str, tuple[list[str], list[str]]] = {}
 
     @property
     def is_filesystem(self) -> bool:
@@ -331,13 +331,17 @@ def state(world: World) -> dict[str, Any]:
 
 def _files(world: World, table: TableMetadata, files: set[str]) -> dict[str, list[str]]:
     """The data files of what was published and staged last; fails where a manifest is gone."""
-    reading = reading_of(world.store, world.read)
     found = {}
     for what, snapshot in (("current", table.current_snapshot), ("newest", table.snapshots[-1])):
-        listed = list_manifests(snapshot, reading)["manifest_path"].to_pylist()
+        assert snapshot is not None
+        place = snapshot.manifest_list or ""
+        if place not in world.read:
+            reading = reading_of(world.store, ManifestCache())
+            listed = list_manifests(snapshot, reading)["manifest_path"].to_pylist()
+            paths = live(table, reading, snapshot.snapshot_id)["file_path"].to_pylist()
+            world.read[place] = (listed, sorted(paths))
+        listed, found[what] = world.read[place]
         assert files.issuperset(listed), f"the table has lost {set(listed) - files}"
-        at = None if snapshot is None else snapshot.snapshot_id
-        found[what] = sorted(live(table, reading, at)["file_path"].to_pylist())
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +39,20 @@ from lakeplane.iceberg.snapshots import Ref
 from lakeplane.model.frozen import EMPTY, FrozenDict
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
 from lakeplane.model.transforms import Identity
-from lakeplane.model.types import DOUBLE, LONG, STRING
+from lakeplane.model.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
+    Decimal,
+    Type,
+)
 from tests.iceberg.built import Listed, bounds, change_list, deletes
 from tests.iceberg.changing import FIRST_ID, Changing, changing
 
@@ -277,6 +292,52 @@ def test_deletes_that_are_older_than_all_files_go_along() -> None:
 
 
 # Manifests
+
+
+PARTITIONS: list[tuple[str, Type, list[Any]]] = [
+    ("identity", INT, [-5, 0, 7]),
+    ("identity", LONG, [-(2**40), 0, 2**40]),
+    ("identity", STRING, ["", "a", "\U0001f600"]),
+    ("identity", DATE, [-1, 0, 20_000]),
+    ("day", TIMESTAMP, [-1, 0, 20_000]),
+    ("hour", TIMESTAMPTZ, [-1, 0, 400_000]),
+    ("bucket[4]", STRING, [0, 1, 3]),
+    ("identity", TIMESTAMP, [-1, 0, 2**50]),
+    ("identity", DOUBLE, [-1.5, -0.0, 0.0, float("nan")]),
+    ("identity", BOOLEAN, [True, False]),
+    ("identity", UUID, [uuid.UUID(int=1), uuid.UUID(int=2**127)]),
+    ("identity", Decimal(9, 2), [decimal.Decimal("-1.50"), decimal.Decimal("2.25")]),
+    ("identity", BINARY, [b"", b"\xff"]),
+]
+
+
+@pytest.mark.parametrize(("rule", "type_", "values"), PARTITIONS, ids=str)
+def test_a_partition_of_any_type_is_found_and_the_others_are_left(
+    rule: str, type_: Type, values: list[Any]
+) -> None:
+    """What is pruned by mistake would stay, beside what replaces it."""
+    made = changing(("c", type_), by=[f"{rule} c"])
+    for number, value in enumerate([*values, None]):
+        made.commit(Append(files=made.new(Listed(f"f{number}", (value,)))))
+    for number, value in enumerate([*values, None]):
+        attempt = made.propose(OverwritePartitions(files=made.new(Listed(f"g{number}", (value,)))))
+        made.publish(attempt)
+        named = made.propose(Overwrite(remove=made.files(f"g{number}")))
+        assert named.maker.written
+    assert made.live() == sorted(f"g{number}" for number in range(len(values) + 1))
+
+
+def test_manifests_of_other_partitions_are_not_even_read() -> None:
+    made = changing(*COLUMNS, by=["identity p"])
+    for p in ("a", "m", "z"):
+        made.commit(Append(files=made.new(file(p, p, 1, 5))))
+    named = made.files("m")
+    for each in made.manifests():
+        if (each.partitions or ())[0].lower_bound != b"m":
+            made.built.files[each.manifest_path] = b"not read"
+    made.propose(OverwritePartitions(files=made.new(file("n", "m", 1, 5))))
+    made.propose(Overwrite(remove=named))
+    made.propose(DeleteFiles(where=made.where("p = 'm'")))
 
 
 def test_what_is_written_for_one_attempt_serves_the_next(made: Changing) -> None:

@@ -168,7 +168,7 @@ def _step(change: Write, table: TableMetadata) -> _Step:
         case OverwritePartitions():
             return _overwrite_partitions(change, table)
         case DeleteFiles():
-            removal = Removal(change.where, _named(change.remove))
+            removal = Removal(change.where, _named(change.remove), _places(change.remove))
             return _Step(Edit("delete", (), removal), _watch(change, change.remove, change.where))
         case Rewrite():
             return _rewrite(change, table)
@@ -179,7 +179,7 @@ def _step(change: Write, table: TableMetadata) -> _Step:
 def _overwrite(change: Overwrite, table: TableMetadata) -> _Step:
     if change.refuse_outside:
         check_inside(change.files, change.where, table)
-    removal = Removal(change.where, _named(change.remove))
+    removal = Removal(change.where, _named(change.remove), _places(change.remove))
     added = _added(change.files, table)
     operation = "append" if removal.is_nothing else "overwrite" if added else "delete"
     _check_disjoint(change.files, removal.paths)
@@ -216,13 +216,9 @@ def _overwrite_partitions(change: OverwritePartitions, table: TableMetadata) -> 
         appended=scope if change.isolation == "serializable" else Scope(),
         deleted=scope,
     )
-    edit = Edit("overwrite", added, Removal(*scope_parts(scope)), {"replace-partitions": "true"})
+    removal = Removal(scope.where, partitions=scope.partitions)
+    edit = Edit("overwrite", added, removal, {"replace-partitions": "true"})
     return _Step(edit, None if change.isolation is None else watch)
-
-
-def scope_parts(scope: Scope) -> tuple[Predicate, None, pa.Table | None]:
-    """A scope as what is removed: by condition, by name, by partition."""
-    return scope.where, None, scope.partitions
 
 
 def _rewrite(change: Rewrite, table: TableMetadata) -> _Step:
@@ -230,7 +226,7 @@ def _rewrite(change: Rewrite, table: TableMetadata) -> _Step:
         raise InvalidInput("there is nothing to rewrite", source=table.location)
     number = change.data_sequence_number
     added = tuple(each._replace(sequence_number=number) for each in _added(change.files, table))
-    removal = Removal(paths=_named(change.remove))
+    removal = Removal(paths=_named(change.remove), places=_places(change.remove))
     _check_disjoint(change.files, removal.paths)
     watch = Watch(change.validate_from, rows_of=change.remove, ignore_equality=number is not None)
     return _Step(Edit("replace", added, removal), watch)
@@ -242,6 +238,13 @@ def _added(files: tuple[NewFiles, ...], table: TableMetadata) -> tuple[Added, ..
 
 def _named(remove: pa.Table | None) -> pa.Array | None:
     return None if remove is None or not remove.num_rows else plain(remove["file_path"])
+
+
+def _places(remove: pa.Table | None) -> pa.Table | None:
+    columns = ("spec_id", "partition")
+    if remove is None or not set(columns).issubset(remove.column_names):
+        return None
+    return remove.select(columns)
 
 
 def _check_disjoint(files: tuple[NewFiles, ...], paths: pa.Array | None) -> None:

@@ -37,6 +37,8 @@ class Removal(NamedTuple):
     """Files all of whose rows match; a file that matches in part is an error."""
     paths: pa.Array | None = None
     """Data files by name; each of them must be there."""
+    places: pa.Table | None = None
+    """Where the named files are, if that is known: ``spec_id`` and ``partition``."""
     partitions: pa.Table | None = None
     """All files of some partitions: ``spec_id`` and ``partition``."""
 

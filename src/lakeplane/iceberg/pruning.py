@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from lakeplane.iceberg.bound_columns import read_bounds
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.expressions.bounds import ColumnStats, Recall, StatsOf, may_match, summary_stats
-from lakeplane.model.expressions.physical import Mask, plain
+from lakeplane.model.expressions.physical import Mask, plain, valid_mask
 from lakeplane.model.expressions.project import project
 from lakeplane.model.expressions.residual import residuals
-from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate
+from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate, Term, all_of, is_in
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import BINARY, NANOS, Fixed, Struct
+from lakeplane.model.types import BINARY, DATE, INT, LONG, NANOS, STRING, TIMESTAMPS, Field, Fixed, Struct
 
 
 class Kept(NamedTuple):
@@ -53,6 +53,41 @@ def manifests_may_match(listed: pa.Table, predicate: Predicate, table: TableMeta
         stats = _summaries(summaries, table.partition_type(spec_id))
         keep[rows] = may_match(inclusive, stats, len(rows))
     return keep
+
+
+def manifests_may_hold(listed: pa.Table, partitions: pa.Table, table: TableMetadata) -> Mask:
+    """Which manifests of a list may hold files in some partitions: ``spec_id`` and ``partition``."""
+    spec_ids = plain(listed["partition_spec_id"])
+    keep: Mask = ~valid_mask(spec_ids)
+    for spec_id in pc.unique(plain(partitions["spec_id"])).to_pylist():
+        wanted = partitions.filter(pc.equal(partitions["spec_id"], spec_id))
+        rows = np.flatnonzero(pc.fill_null(pc.equal(spec_ids, spec_id), False).to_numpy(zero_copy_only=False))  # noqa: FBT003
+        partition = table.partition_type(spec_id)
+        values = plain(wanted["partition"])
+        told = {each.name for each in values.type}
+        predicate = all_of(
+            _among(field, values.field(str(field.id))) for field in partition.fields if str(field.id) in told
+        )
+        stats = _summaries(plain(listed["partitions"]).take(pa.array(rows)), partition)
+        keep[rows] = may_match(predicate, stats, len(rows))
+    return keep
+
+
+def _among(field: Field, values: pa.Array) -> Predicate:
+    """That a partition field has one of some values; of types with values that are hard to tell, always."""
+    if field.type not in _PLAIN_TYPES:
+        return TRUE
+    found = pc.unique(values)
+    if found.null_count:
+        return TRUE
+    if pa.types.is_date32(found.type):
+        found = found.cast(pa.int32())
+    elif pa.types.is_time(found.type) or pa.types.is_timestamp(found.type):
+        found = found.cast(pa.int64())
+    return is_in(Term(field.id, field.type), found.to_pylist())
+
+
+_PLAIN_TYPES: Final = frozenset({INT, LONG, DATE, STRING, *TIMESTAMPS})
 
 
 def _summaries(column: pa.ListArray, partition: Struct) -> StatsOf:

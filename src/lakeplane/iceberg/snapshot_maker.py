@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -46,12 +47,14 @@ from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
 from lakeplane.iceberg.manifest_write import Writing, parts_of, write_manifest, writing_of
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
-from lakeplane.iceberg.pruning import manifests_may_match
+from lakeplane.iceberg.pruning import manifests_may_hold, manifests_may_match
 from lakeplane.iceberg.requirements import AssertRefSnapshotId, AssertTableUuid, Requirement
 from lakeplane.iceberg.snapshot_summary import Counted, Manifests, summarize_commit
 from lakeplane.iceberg.snapshots import MAIN, Ref, Snapshot
+from lakeplane.model.expressions.physical import Mask
 from lakeplane.model.expressions.tree import FALSE
 from lakeplane.model.frozen import EMPTY
+from lakeplane.model.parallel import in_parallel
 
 Proposal: TypeAlias = tuple[tuple[Requirement, ...], tuple[u.TableUpdate, ...]]
 
@@ -239,16 +242,11 @@ class SnapshotMaker:
     def _cut_data(
         self, manifests: Sequence[ManifestFile], removal: Removal, writing: Writing
     ) -> dict[str, _Without]:
-        listed = list_table(manifests)
-        wanted = manifests_may_match(listed, removal.where, writing.table)
-        by_name = removal.paths is not None and len(removal.paths) > 0
-        specs = set() if removal.partitions is None else set(removal.partitions["spec_id"].to_pylist())
+        wanted = _may_lose_files(list_table(manifests), removal, writing.table)
         chosen = [
             each
-            for each, may_match in zip(manifests, wanted, strict=True)
-            if each.content == DATA_MANIFEST
-            and _has_live_files(each)
-            and (by_name or each.partition_spec_id in specs or (may_match and removal.where != FALSE))
+            for each, may in zip(manifests, wanted, strict=True)
+            if may and each.content == DATA_MANIFEST and _has_live_files(each)
         ]
         return self._cut(
             chosen, writing, lambda data, each: cut_data(data, each, removal, writing), (DATA_MANIFEST,)
@@ -274,10 +272,12 @@ class SnapshotMaker:
         for start in range(0, len(missing), _WINDOW):
             window = missing[start : start + _WINDOW]
             contents = self.outside.reading.read_many([each.manifest_path for _, each in window])
-            for (each_key, each), data in zip(window, contents, strict=True):
-                self._cuts[each_key] = self._without(each, cut(data, each), writing)
-        found = ((each, self._cuts[key]) for key, each in zip(keys, chosen, strict=True))
-        return {each.manifest_path: without for each, without in found if without is not None}
+            work = [(data, each) for (_, each), data in zip(window, contents, strict=True)]
+            cuts = in_parallel(lambda each: cut(*each), work, self.outside.reading.workers)
+            for (each_key, each), found in zip(window, cuts, strict=True):
+                self._cuts[each_key] = self._without(each, found, writing)
+        known = ((each, self._cuts[key]) for key, each in zip(keys, chosen, strict=True))
+        return {each.manifest_path: without for each, without in known if without is not None}
 
     def _without(self, listed: ManifestFile, cut: Cut | None, writing: Writing) -> _Without | None:
         if cut is None:
@@ -427,6 +427,18 @@ def _has_live_files(listed: ManifestFile) -> bool:
 def _is_kept(listed: ManifestFile, snapshot_id: int) -> bool:
     """A manifest without files only told what its own commit had removed."""
     return _has_live_files(listed) or listed.added_snapshot_id == snapshot_id
+
+
+def _may_lose_files(listed: pa.Table, removal: Removal, table: TableMetadata) -> Mask:
+    """Which manifests have to be looked at for files that go."""
+    wanted: Mask = np.zeros(listed.num_rows, np.bool_)
+    if removal.where != FALSE:
+        wanted |= manifests_may_match(listed, removal.where, table)
+    if removal.partitions is not None:
+        wanted |= manifests_may_hold(listed, removal.partitions, table)
+    if removal.paths is not None and len(removal.paths):
+        wanted |= True if removal.places is None else manifests_may_hold(listed, removal.places, table)
+    return wanted
 
 
 def _identity(listed: ManifestFile, table: TableMetadata) -> tuple[object, ...]:
