@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.orc as po
 
-from lakeplane.errors import NotSupported
 from lakeplane.files.size_guess import SizeGuess
 from lakeplane.files.stored_columns import stored_rows, stored_schema
 from lakeplane.files.write_settings import orc_settings
@@ -50,9 +48,6 @@ class OrcFormat:
         self.group_bytes = self.settings.stripe_bytes
         self.arrow = orc_schema(self.stored)
         self.sizes = SizeGuess(self.encode)
-        if not self.arrow.names:
-            hint = "Give one of them a type"
-            raise NotSupported("no column can be stored, as all are of type unknown", hint=hint)
 
     def open(self) -> OrcFile:
         """Begin a file."""
@@ -69,6 +64,9 @@ class OrcFormat:
 
     def writer(self, sink: pa.BufferOutputStream) -> Any:
         """Arrow's writer."""
+        # Arrow can be built without ORC, and few tables need it.
+        import pyarrow.orc as po  # noqa: PLC0415
+
         settings = self.settings
         return po.ORCWriter(
             sink,
