@@ -134,7 +134,7 @@ class RowWriter:
         """Take rows, in the types of the target's schema or in others that ``align_arrow`` takes."""
         if not rows.schema.equals(self._arrow):
             rows = align_arrow(self._target.schema, rows)
-        for block in _blocks(rows):
+        for block in _blocks(rows, whole=bool(self._target.spec.fields)):
             for part in split(block, self._target.spec, self._target.schema):
                 piece = block if part.rows is None else block.take(pa.array(part.rows))
                 waiting = self._waiting.setdefault(part.partition.key, _Waiting(part.partition))
@@ -178,6 +178,7 @@ class RowWriter:
         if self._sorts:
             # What is in the file already is sorted for itself.
             self._close(waiting)
+            rows = rows.combine_chunks()
             order = sort_positions(rows, self._target.sort_order, self._target.schema)
         at, size = 0, max(rows.nbytes, 1)
         while at < rows.num_rows:
@@ -223,9 +224,10 @@ class RowWriter:
         self._finished.append(file.finished(data, waiting.partition, order_id))
 
 
-def _blocks(rows: pa.Table) -> Iterator[pa.Table]:
-    """Rows in pieces whose columns each fit into one array."""
+def _blocks(rows: pa.Table, *, whole: bool) -> Iterator[pa.Table]:
+    """Rows in pieces whose columns each fit into one array, and with ``whole`` are one."""
     count = max(1, -(-rows.nbytes // _BLOCK_BYTES))
     step = max(1, -(-rows.num_rows // count))
     for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step).combine_chunks()
+        block = rows.slice(start, step)
+        yield block.combine_chunks() if whole else block
