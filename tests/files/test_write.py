@@ -23,6 +23,7 @@ from lakeplane.files.order import sort_positions
 from lakeplane.files.partitions import canonical_values, partition_columns, split
 from lakeplane.files.target import FILE_FORMATS, FileFormat
 from lakeplane.files.write import RowWriter, write_rows
+from lakeplane.iceberg.manifest_schema import FILE_COLUMNS
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.model.arrow_schema import to_arrow
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
@@ -106,6 +107,8 @@ def check(found: list[NewFiles], store: Store) -> pa.Table:
     (new,) = found
     files = new.files
     assert sorted(files["file_path"].to_pylist()) == sorted(store)
+    for column in files.schema:
+        assert column.name == "partition" or column.type == FILE_COLUMNS.field(column.name).type
     for row in files.to_pylist():
         assert row["file_size_in_bytes"] == len(store[row["file_path"]])
         assert row["record_count"] == pq.read_metadata(io.BytesIO(store[row["file_path"]])).num_rows
