@@ -364,7 +364,7 @@ def timed(do: Callable[[], object]) -> float:
 
 # Other writers
 
-OF_OTHERS = {
+OF_OTHERS: dict[str, tuple[Type, list[Any]]] = {
     "i": (INT, [5, None, -3]),
     "l": (LONG, [-(2**63), 2**63 - 1, None]),
     "d9": (Decimal(9, 2), [Number("-1.25"), Number("300.00"), None]),

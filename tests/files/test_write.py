@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.files.align import align_arrow
+from lakeplane.files.describe import new_files
+from lakeplane.files.footers import parquet_metrics
 from lakeplane.files.order import sort_positions
 from lakeplane.files.partitions import canonical_values, partition_columns, split
 from lakeplane.files.target import FILE_FORMATS, FileFormat
 from lakeplane.files.write import RowWriter, write_rows
+from lakeplane.iceberg.manifest_schema import FILE_COLUMNS
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.model.arrow_schema import to_arrow
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
@@ -40,7 +43,20 @@ from lakeplane.model.transforms import (
     apply,
     result_type,
 )
-from lakeplane.model.types import DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, UUID, Decimal, Field, Struct
+from lakeplane.model.types import (
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    UUID,
+    Decimal,
+    Field,
+    List,
+    Map,
+    Struct,
+)
 from tests.files.samples import NAN, target
 
 SCHEMA = Schema(
@@ -91,6 +107,8 @@ def check(found: list[NewFiles], store: Store) -> pa.Table:
     (new,) = found
     files = new.files
     assert sorted(files["file_path"].to_pylist()) == sorted(store)
+    for column in files.schema:
+        assert column.name == "partition" or column.type == FILE_COLUMNS.field(column.name).type
     for row in files.to_pylist():
         assert row["file_size_in_bytes"] == len(store[row["file_path"]])
         assert row["record_count"] == pq.read_metadata(io.BytesIO(store[row["file_path"]])).num_rows
@@ -407,3 +425,69 @@ def test_settings_reach_the_files() -> None:
 def test_settings_that_cannot_be_followed_are_named(name: str, value: str, error: type[Exception]) -> None:
     with pytest.raises(error, match=name):
         RowWriter(target(SCHEMA, properties={name: value}), Store().put)
+
+
+def test_rows_in_other_types_are_aligned_first() -> None:
+    store = Store()
+    rows = pa.table({"f": pa.array([1.5], pa.float32()), "id": pa.array([7], pa.int8())})
+    check(write_rows(rows, target(NUMBERS), store.put), store)
+    assert [store.rows(path) for path in store] == [[{"id": 7, "f": 1.5}]]
+    with pytest.raises(InvalidInput, match="extra: the table has no such column"):
+        write_rows(pa.table({"id": [1], "extra": [1]}), target(NUMBERS), store.put)
+
+
+def test_no_rows_make_no_files() -> None:
+    store = Store()
+    assert write_rows(aligned([]), target(SCHEMA, spec=spec((1, Identity()))), store.put) == []
+    assert write_rows(to_arrow(NUMBERS).empty_table().to_reader(), target(NUMBERS), store.put) == []
+    assert not store
+
+
+def test_two_writes_of_one_target_do_not_meet() -> None:
+    """A second write under the same names would replace the files of the first."""
+    goal, store = target(NUMBERS), Store()
+    for _ in range(2):
+        write_rows(numbers(10), goal, store.put)
+    assert len(store) == 2
+
+
+def test_files_of_other_writers_are_described_alike() -> None:
+    """Files that Spark has written, of which the footers were read."""
+    store = Store()
+    goal = target(NUMBERS)
+    (mine,) = write_rows(numbers(10), goal, store.put)
+    ((path, data),) = store.items()
+    told = parquet_metrics([data], NUMBERS, goal.metrics_modes)
+    (theirs,) = new_files(goal, paths=[path], sizes=[len(data)], told=told, order_ids=[0])
+    assert theirs.files.drop_columns("nan_value_counts").equals(mine.files.drop_columns("nan_value_counts"))
+    assert theirs.spec_id == mine.spec_id
+    assert new_files(goal, paths=[], sizes=[], told=told, order_ids=[]) == []
+
+
+@pytest.mark.parametrize("file_format", FILE_FORMATS)
+def test_tables_of_which_nothing_can_be_stored(file_format: FileFormat) -> None:
+    """The rows would be lost, as a file without columns has none."""
+    for fields in ((), (Field(1, "x", UNKNOWN),)):
+        with pytest.raises(NotSupported, match="no column can be stored"):
+            RowWriter(target(Schema(fields), file_format=file_format), Store().put)
+    hollow = Struct((Field(2, "y", UNKNOWN),))
+    for type_ in (hollow, List(3, UNKNOWN), Map(4, STRING, 5, UNKNOWN)):
+        schema = Schema((Field(1, "x", type_), Field(9, "id", LONG)))
+        with pytest.raises(NotSupported, match=r"x: a .* of nothing but unknown"):
+            RowWriter(target(schema, file_format=file_format), Store().put)
+
+
+@pytest.mark.parametrize("file_format", FILE_FORMATS)
+def test_unknown_columns_are_left_out_at_any_depth(file_format: FileFormat) -> None:
+    inside = Struct((Field(2, "n", UNKNOWN), Field(3, "a", LONG)))
+    other = Struct((Field(12, "n", UNKNOWN), Field(13, "a", LONG)))
+    schema = Schema(
+        (Field(1, "l", List(4, inside)), Field(5, "m", Map(6, STRING, 7, other)), Field(8, "u", UNKNOWN))
+    )
+    rows = align_arrow(schema, pa.table({"l": [[{"a": 1}, None], None], "m": [None, None]}))
+    store = Store()
+    (new,) = write_rows(rows, target(schema, file_format=file_format), store.put)
+    # Parquet counts a null list, too.
+    assert dict(new.files["value_counts"].to_pylist()[0])[3] == (3 if file_format == "parquet" else 2)
+    if file_format == "parquet":
+        assert [store.rows(path)[0]["l"] for path in store] == [[{"a": 1}, None]]

@@ -35,15 +35,49 @@ def describe(finished: Sequence[Finished], target: WriteTarget) -> list[NewFiles
     if not finished:
         return []
     files = sorted(finished, key=lambda each: each.path)
-    count = len(files)
     told = _told(files, target)
+    return new_files(
+        target,
+        paths=[each.path for each in files],
+        sizes=[each.size for each in files],
+        told=told,
+        order_ids=[each.order_id for each in files],
+        partitions=_partitions(files, target),
+    )
+
+
+def new_files(
+    target: WriteTarget,
+    *,
+    paths: Sequence[str],
+    sizes: Sequence[int],
+    told: pa.Table,
+    order_ids: Sequence[int],
+    partitions: pa.Array | None = None,
+) -> list[NewFiles]:
+    """Files of any writer as columns, with one row for each file; none of no files.
+
+    Args:
+        target: What was written, and how.
+        paths: The places of the files.
+        sizes: Their sizes in bytes.
+        told: What their footers tell: the columns of ``parquet_metrics``.
+        order_ids: The ids of the sort orders that their rows are in; 0 for none.
+        partitions: Their partitions, as structs whose fields are named by the ids of partition fields; None
+            if the target's spec has no fields.
+    """
+    if not paths:
+        return []
+    count = len(paths)
+    if partitions is None:
+        partitions = pa.array([{}] * count, pa.struct([]))
     columns = {
         "content": pa.array([DATA] * count, FILE_COLUMNS.field("content").type),
-        "file_path": pa.array([each.path for each in files]),
+        "file_path": pa.array(paths, pa.string()),
         "file_format": pa.array([target.file_format.upper()] * count),
-        "partition": _partitions(files, target),
-        "file_size_in_bytes": pa.array([each.size for each in files], pa.int64()),
-        "sort_order_id": pa.array([each.order_id for each in files], pa.int32()),
+        "partition": partitions,
+        "file_size_in_bytes": pa.array(sizes, pa.int64()),
+        "sort_order_id": pa.array(order_ids, pa.int32()),
         **{name: told.column(name) for name in told.column_names},
     }
     return [NewFiles(target.spec.spec_id, pa.table(columns))]
@@ -84,10 +118,10 @@ def _joined(ends: Sequence[Any]) -> pa.Array | None:
     return pa.concat_arrays([pa.nulls(1, type_) if each is None else each for each in ends])
 
 
-def _partitions(files: Sequence[Finished], target: WriteTarget) -> pa.Array:
+def _partitions(files: Sequence[Finished], target: WriteTarget) -> pa.Array | None:
     fields = target.spec.fields
     if not fields:
-        return pa.array([{}] * len(files), pa.struct([]))
+        return None
     columns = [
         pa.concat_arrays([each.partition.values[place] for each in files]) for place in range(len(fields))
     ]

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.orc as po
+from pyarrow.types import is_nested
 
-from lakeplane.errors import NotSupported
 from lakeplane.files.size_guess import SizeGuess
 from lakeplane.files.stored_columns import stored_rows, stored_schema
 from lakeplane.files.write_settings import orc_settings
@@ -50,25 +49,34 @@ class OrcFormat:
         self.group_bytes = self.settings.stripe_bytes
         self.arrow = orc_schema(self.stored)
         self.sizes = SizeGuess(self.encode)
-        if not self.arrow.names:
-            hint = "Give one of them a type"
-            raise NotSupported("no column can be stored, as all are of type unknown", hint=hint)
 
     def open(self) -> OrcFile:
         """Begin a file."""
         return OrcFile(self)
 
+    def rows(self, rows: pa.Table) -> pa.Table:
+        """Rows, in the types of the schema, as Arrow's ORC writer takes them rightly.
+
+        Of a struct with nulls that is a slice, it writes the children of other rows: nulls instead of values.
+        """
+        stored = stored_rows(rows, self.schema, self.stored, self.arrow)
+        columns = [_compact(column) if is_nested(column.type) else column for column in stored.columns]
+        return pa.Table.from_arrays(columns, schema=self.arrow)
+
     def encode(self, rows: pa.Table) -> bytes:
         """A file of rows, in the types of the schema."""
         sink = pa.BufferOutputStream()
         writer = self.writer(sink)
-        writer.write(stored_rows(rows, self.schema, self.stored, self.arrow))
+        writer.write(self.rows(rows))
         writer.close()
         found: bytes = sink.getvalue().to_pybytes()
         return found
 
     def writer(self, sink: pa.BufferOutputStream) -> Any:
         """Arrow's writer."""
+        # Arrow can be built without ORC, and few tables need it.
+        import pyarrow.orc as po  # noqa: PLC0415
+
         settings = self.settings
         return po.ORCWriter(
             sink,
@@ -79,6 +87,13 @@ class OrcFormat:
             bloom_filter_columns=_bloom_columns(self.stored, settings.bloom_columns),
             bloom_filter_fpp=settings.bloom_probability,
         )
+
+
+def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose arrays begin where their memory does, at every depth."""
+    # One array alone would stay what it is.
+    chunks = [pa.concat_arrays([chunk, chunk.slice(0, 0)]) for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type)
 
 
 class OrcFile:
@@ -102,7 +117,7 @@ class OrcFile:
         shared.sizes.learn(rows)
         self._empty = False
         self._taken += rows.nbytes
-        self._writer.write(stored_rows(rows, shared.schema, shared.stored, shared.arrow))
+        self._writer.write(shared.rows(rows))
 
     def finish(self) -> bytes:
         """The whole file."""

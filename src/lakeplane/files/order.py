@@ -50,9 +50,11 @@ def sort_positions(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Array
         directions.append((name, direction))
     if not keys:
         return pa.array(np.arange(rows.num_rows))
-    positions = pa.array(np.arange(rows.num_rows))
-    directions.append(("#", "ascending"))
-    return pc.sort_indices(pa.table({**keys, "#": positions}), sort_keys=directions)
+    # Arrow's sort is stable.
+    if len(directions) == 1:
+        ((name, direction),) = directions
+        return pc.array_sort_indices(keys[name], order=direction)
+    return pc.sort_indices(pa.table(keys), sort_keys=directions)
 
 
 def _sort_values(rows: pa.Table, field: SortField, schema: Schema) -> pa.Array | None:

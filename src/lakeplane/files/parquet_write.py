@@ -50,9 +50,6 @@ class ParquetFormat:
         self.marked = any(_is_marked(field.type) for field in walk(self.stored.fields))
         self.statistics = _columns_with_statistics(self.stored, self.settings.without_statistics)
         self._known = frozenset(inspect.signature(pq.ParquetWriter.__init__).parameters)
-        if not self.arrow.names:
-            hint = "Give one of them a type"
-            raise NotSupported("no column can be stored, as all are of type unknown", hint=hint)
         if self.settings.page_rows != _PAGE_ROWS and "max_rows_per_page" not in self._known:
             raise _too_old("write.parquet.page-row-limit")
         if self.settings.bloom_filters and "bloom_filter_options" not in self._known:

@@ -14,6 +14,9 @@ from lakeplane.model.types import UNKNOWN, Field, List, Map, Struct, Type, map_f
 
 def stored_schema(schema: Schema) -> Schema:
     """A schema without columns of type unknown, which are all null and in no file."""
+    if all(field.type is UNKNOWN for field in schema.fields):
+        hint = "Give a column another type"
+        raise NotSupported("no column can be stored: there is none, or all are of type unknown", hint=hint)
     if not any(field.type is UNKNOWN for field in walk(schema.fields)):
         return schema
     fields = tuple(_stored(field, field.name) for field in schema.fields if field.type is not UNKNOWN)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from lakeplane.files.align import align_arrow
 from lakeplane.files.describe import Finished, describe
 from lakeplane.files.open_file import OpenFile, format_of
 from lakeplane.files.order import can_sort, sort_positions
@@ -14,6 +16,7 @@ from lakeplane.files.partitions import Partition, split
 from lakeplane.files.places import Places
 from lakeplane.files.target import WriteTarget
 from lakeplane.iceberg.new_files import NewFiles
+from lakeplane.model.arrow_schema import to_arrow
 from lakeplane.model.parallel import in_parallel
 
 Put: TypeAlias = Callable[[str, bytes], object]
@@ -27,7 +30,8 @@ _BLOCK_BYTES: Final = 256 << 20
 _SAMPLE_BYTES: Final = 8 << 20
 _NEARLY: Final = 0.9
 """A file of so much of its target size is done."""
-_WORKERS: Final = 4
+_WORKERS: Final = 8
+"""Files that are encoded and put at once: to put one is mostly to wait."""
 
 
 def write_rows(
@@ -36,7 +40,7 @@ def write_rows(
     put: Put,
     *,
     partition: int = 0,
-    task: str = "0",
+    task: str | None = None,
     buffer_bytes: int = BUFFER_BYTES,
 ) -> list[NewFiles]:
     """Write rows as data files.
@@ -46,12 +50,13 @@ def write_rows(
     they could be.
 
     Args:
-        rows: The rows, in the types of the target's schema (``align_arrow``).
+        rows: The rows, in the types of the target's schema (``align_arrow``); others are aligned first.
         target: What is written, and how.
         put: Takes the place and the bytes of each file. Only files that are in the result are of any use:
             after an error, those that were put are nobody's.
         partition: The number of the part of the data that this is, for the names of files.
-        task: What tells this attempt to write them from all others.
+        task: What tells this attempt to write them from all others of the same target; by default a random
+            text, so that two writes never take the same names.
         buffer_bytes: How much is kept in memory, about.
     """
     writer = RowWriter(target, put, partition=partition, task=task, buffer_bytes=buffer_bytes)
@@ -108,16 +113,17 @@ class RowWriter:
         put: Put,
         *,
         partition: int = 0,
-        task: str = "0",
+        task: str | None = None,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._target = target
         self._put = put
-        self._places = Places(target, partition=partition, task=task)
+        self._places = Places(target, partition=partition, task=task or secrets.token_hex(4))
         self._buffer_bytes = buffer_bytes
         self._sorts = can_sort(target.sort_order, target.schema)
         file_bytes = target.target_bytes
         self._format = format_of(target)
+        self._arrow = to_arrow(target.schema)
         self._sizes = _Sizes(min(self._format.group_bytes, file_bytes), file_bytes)
         self._waiting: dict[tuple[object, ...], _Waiting] = {}
         self._finished: list[Finished] = []
@@ -125,8 +131,10 @@ class RowWriter:
         """Bytes in a file for each byte in memory, as far as anything is known."""
 
     def add(self, rows: pa.Table) -> None:
-        """Take rows, in the types of the target's schema."""
-        for block in _blocks(rows):
+        """Take rows, in the types of the target's schema or in others that ``align_arrow`` takes."""
+        if not rows.schema.equals(self._arrow):
+            rows = align_arrow(self._target.schema, rows)
+        for block in _blocks(rows, whole=bool(self._target.spec.fields)):
             for part in split(block, self._target.spec, self._target.schema):
                 piece = block if part.rows is None else block.take(pa.array(part.rows))
                 waiting = self._waiting.setdefault(part.partition.key, _Waiting(part.partition))
@@ -170,6 +178,7 @@ class RowWriter:
         if self._sorts:
             # What is in the file already is sorted for itself.
             self._close(waiting)
+            rows = rows.combine_chunks()
             order = sort_positions(rows, self._target.sort_order, self._target.schema)
         at, size = 0, max(rows.nbytes, 1)
         while at < rows.num_rows:
@@ -215,9 +224,10 @@ class RowWriter:
         self._finished.append(file.finished(data, waiting.partition, order_id))
 
 
-def _blocks(rows: pa.Table) -> Iterator[pa.Table]:
-    """Rows in pieces whose columns each fit into one array."""
+def _blocks(rows: pa.Table, *, whole: bool) -> Iterator[pa.Table]:
+    """Rows in pieces whose columns each fit into one array, and with ``whole`` are one."""
     count = max(1, -(-rows.nbytes // _BLOCK_BYTES))
     step = max(1, -(-rows.num_rows // count))
     for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step).combine_chunks()
+        block = rows.slice(start, step)
+        yield block.combine_chunks() if whole else block
