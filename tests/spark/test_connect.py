@@ -1,0 +1,50 @@
+"""Spark Connect: the same reads without py4j. A process has one sort of session, so these have their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NO_KEY = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.mark.parametrize("way", ["log", "paths"])
+def test_reads_through_connect(tmp_path: Path, way: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.spark.connect_session", str(tmp_path), way]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout[done.stdout.index('{"connect"') :])
+    assert found["connect"]
+    assert found["all"] == [
+        [0, [0, NO_KEY], "n0", "00:00:00.000001"],
+        [1, [1, NO_KEY], "n1", "00:00:00.000001"],
+        [2, [2, NO_KEY], "n2", "00:00:00.000001"],
+        [3, None, "n3", "00:00:01"],
+    ]
+    assert found["filtered"] == [[1]]
+    assert found["derived"] == [[1]]
+    assert found["later"] == [[NO_KEY, "n2"]]
+    data = tmp_path / "data"
+    assert found["where"] == [
+        [0, 0, f"{data}/00001.parquet", 0],
+        [1, 1, f"{data}/00001.parquet", 1],
+        [3, 0, f"{data}/f.avro", 3],
+    ]
+    # A server reads its log whenever a query runs, so it is kept as long as somebody holds a frame.
+    assert (found["logs while frames live"] > 0) == (way == "log")
+    assert found["logs"] == 0
