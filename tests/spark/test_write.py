@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from lakeplane.errors import InvalidInput
 from lakeplane.files.order import sort_positions
+from lakeplane.files.target import FileFormat
 from lakeplane.model.location import parse_location
 from lakeplane.model.sorting import SortField, SortOrder
 from lakeplane.model.transforms import parse_transform
@@ -39,8 +41,10 @@ from lakeplane.model.types import (
     Struct,
 )
 from lakeplane.spark.arrange import distribution_mode
+from lakeplane.spark.harvest import metrics_of_tails, read_tails, written_files
+from lakeplane.spark.harvest_tasks import metrics_by_tasks
 from lakeplane.spark.session import allow_time
-from lakeplane.spark.write import Way, choose_way, write_frame
+from lakeplane.spark.write import Way, choose_way, run_directory, write_frame
 from lakeplane.storage.open import open_store
 from tests.spark.writing import assert_parted, rows_of, spec_of, store_of, target_in, written
 
@@ -84,6 +88,17 @@ def test_files_have_ids_micros_and_metrics(spark: SparkSession, tmp_path: Path) 
     assert 4 not in dict(first["lower_bounds"])
     assert first["nan_value_counts"] in (None, [])
     assert first["split_offsets"] == [4]
+
+
+def test_workers_tell_of_footers_what_this_process_does(spark: SparkSession, tmp_path: Path) -> None:
+    target = target_in(tmp_path, FLAT[:2])
+    store = store_of(target)
+    write_frame(spark.range(0, 90, 1, 3).selectExpr("id", "string(id) AS name"), target, store)
+    found = written_files(store, run_directory(target))
+    assert len(found) == 3
+    many = [found[place % 3] for place in range(1100)]
+    told = metrics_by_tasks(spark, many, target, store.recipe())
+    assert told.equals(metrics_of_tails(many, read_tails(store, many), target))
 
 
 def test_nothing_but_data_files_is_left(spark: SparkSession, tmp_path: Path) -> None:
@@ -406,3 +421,26 @@ def test_layouts_for_object_stores(spark: SparkSession, tmp_path: Path) -> None:
         for path in paths
     )
     assert sum(pq.ParquetFile(path).metadata.num_rows for path in paths) == 9
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro"])
+def test_other_formats_are_written_by_arrow(
+    spark: SparkSession, tmp_path: Path, file_format: FileFormat
+) -> None:
+    fields = (Field(1, "id", LONG), Field(2, "l", List(3, STRING)), Field(4, "at", TIMESTAMPTZ))
+    target = target_in(tmp_path, fields, spec_of((1, "truncate[10]")), file_format=file_format)
+    assert choose_way(target) == "arrow"
+    df = spark.range(0, 40, 1, 2).selectExpr(
+        "id", "array(string(id), NULL) AS l", "timestamp_micros(id) AS at"
+    )
+    files = written(df, target)
+    assert set(files["file_format"].to_pylist()) == {file_format.upper()}
+    assert sorted(files["partition"].combine_chunks().field("1000").to_pylist()) == [0, 10, 20, 30]
+    assert files["record_count"].to_pylist() == [10, 10, 10, 10]
+    for path, size in zip(
+        files["file_path"].to_pylist(), files["file_size_in_bytes"].to_pylist(), strict=True
+    ):
+        assert path.endswith(f".{file_format}")
+        assert Path(path).stat().st_size == size
+        if file_format == "orc":
+            assert orc.read_table(path).num_rows == 10

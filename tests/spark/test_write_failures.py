@@ -25,13 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_rows_of_tasks_that_failed_first_are_there_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.spark.flaky_write", str(tmp_path)]
+def answer_of(program: str, folder: Path) -> Any:
+    """What a program in this folder, with a Spark of its own, answers."""
+    command = [sys.executable, "-m", f"tests.spark.{program}", str(folder)]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
     line = next((line for line in done.stdout.splitlines() if line.startswith("ANSWER ")), None)
     assert line is not None, done.stderr[-3000:]
-    answers: dict[str, dict[str, int]] = json.loads(line.removeprefix("ANSWER "))
+    return json.loads(line.removeprefix("ANSWER "))
+
+
+def test_rows_of_tasks_that_failed_first_are_there_once(tmp_path: Path) -> None:
+    answers: dict[str, dict[str, int]] = answer_of("flaky_write", tmp_path)
     for way, answer in answers.items():
         assert answer["rows"] == answer["distinct"] == 2000, way
         assert answer["sum"] == sum(range(2000)), way
@@ -88,3 +93,10 @@ def test_what_workers_cannot_reach_is_refused_at_once(spark: SparkSession, tmp_p
     target = target_in(tmp_path, (Field(1, "u", UUID),))
     with pytest.raises(StoreCannot, match="no recipe"):
         write_frame(spark.range(1).selectExpr("uuid() AS u"), target, MemoryStore())
+
+
+def test_spark_connect_writes_all_the_same(tmp_path: Path) -> None:
+    answer = answer_of("connect_write", tmp_path)
+    refused = answer.pop("refused")
+    assert answer == {"native": 60, "patched": 51, "arrow": 60}
+    assert refused.startswith("id: it is required, and a value is null")

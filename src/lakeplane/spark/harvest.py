@@ -61,10 +61,16 @@ def _end(file: Stat, length: int) -> Range:
     return Range(file.location, max(0, file.size - length))
 
 
+def metrics_of_tails(files: Sequence[Stat], tails: Sequence[bytes], target: WriteTarget) -> pa.Table:
+    """What footers tell of files."""
+    names = [each.location.text for each in files]
+    return parquet_metrics(tails, target.schema, target.metrics_modes, sources=names)
+
+
 def describe_parquet(
     store: Store,
     files: Sequence[Stat],
-    tails: Sequence[bytes],
+    told: pa.Table,
     target: WriteTarget,
     *,
     partition: str | None,
@@ -75,13 +81,11 @@ def describe_parquet(
     Args:
         store: Where they are.
         files: The files.
-        tails: Their ends, with their footers.
+        told: What their footers tell (``parquet_metrics``).
         target: What they were written for.
         partition: The name of the column by which Spark has parted them.
         order_id: The sort order that their rows have.
     """
-    names = [each.location.text for each in files]
-    told = parquet_metrics(tails, target.schema, target.metrics_modes, sources=names)
     rows = told.column("record_count").to_pylist()
     empty = [file.location for file, count in zip(files, rows, strict=True) if not count]
     if empty:

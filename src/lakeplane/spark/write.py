@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from lakeplane.errors import NotSupported
+from pyspark.errors import PySparkException
+
+from lakeplane.errors import NotSupported, StoreCannot
 from lakeplane.files.places import Places
 from lakeplane.files.target import WriteTarget
 from lakeplane.iceberg.new_files import NewFiles
@@ -20,14 +22,16 @@ from lakeplane.model.types import TIME, walk
 from lakeplane.spark.align import align_frame, row_refused
 from lakeplane.spark.arrange import Arranged, arrange, distribution_mode
 from lakeplane.spark.arrow_tasks import write_in_tasks
-from lakeplane.spark.harvest import describe_parquet, read_tails, written_files
+from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, read_tails, written_files
+from lakeplane.spark.harvest_tasks import MANY, metrics_by_tasks
 from lakeplane.spark.inner_ids import patch_files
 from lakeplane.spark.parquet_options import SESSION, can_write_codec, parquet_options
 from lakeplane.spark.session import allow_time
 from lakeplane.spark.wire import has_inner_ids, has_stand_ins
-from lakeplane.storage.store import Store
+from lakeplane.storage.store import Stat, Store
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 Way: TypeAlias = Literal["native", "patched", "arrow"]
@@ -95,12 +99,27 @@ def _write_native(
     with settings(session, SESSION):
         writer.save(directory.text)
     files = written_files(store, directory)
-    tails = read_tails(store, files)
-    if has_inner_ids(target.schema.fields):
-        files, tails = patch_files(files, tails, target.schema)
+    told = None
+    if len(files) > MANY and not has_inner_ids(target.schema.fields):
+        told = _metrics_by_tasks(session, files, target, store)
+    if told is None:
+        tails = read_tails(store, files)
+        if has_inner_ids(target.schema.fields):
+            files, tails = patch_files(files, tails, target.schema)
+        told = metrics_of_tails(files, tails, target)
     return describe_parquet(
-        store, files, tails, target, partition=arranged.partition, order_id=arranged.order_id
+        store, files, told, target, partition=arranged.partition, order_id=arranged.order_id
     )
+
+
+def _metrics_by_tasks(
+    session: SparkSession, files: list[Stat], target: WriteTarget, store: Store
+) -> pa.Table | None:
+    """What footers tell, if Spark's workers can read them; they may lack lakeplane, or credentials."""
+    try:
+        return metrics_by_tasks(session, files, target, store.recipe())
+    except (PySparkException, StoreCannot):
+        return None
 
 
 def _write_arrow(
