@@ -96,7 +96,12 @@ def as_given(type_: Type) -> pa.DataType:
         case Fixed():
             return pa.binary()
         case _:
-            plain: dict[Type, pa.DataType] = {INT: pa.int32(), DOUBLE: pa.float64(), DATE: pa.date32(), UUID: pa.binary(16)}
+            plain: dict[Type, pa.DataType] = {
+                INT: pa.int32(),
+                DOUBLE: pa.float64(),
+                DATE: pa.date32(),
+                UUID: pa.binary(16),
+            }
             return plain.get(type_, pa.string())
 
 

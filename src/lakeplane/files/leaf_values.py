@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeplane.files.nested_arrays import as_entries
+from lakeplane.files.nested_arrays import as_entries, flat_items
 from lakeplane.model.expressions.physical import plain
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import (
@@ -48,10 +48,10 @@ def _inside(field: Field, array: pa.Array, *, is_repeated: bool) -> Iterator[Lea
             for inner, part in zip(field.type.fields, array.flatten(), strict=True):
                 yield from _inside(inner, part, is_repeated=is_repeated)
         case List():
-            yield from _inside(field.type.element_field, array.flatten(), is_repeated=True)
+            yield from _inside(field.type.element_field, flat_items(array), is_repeated=True)
         case Map():
             # As a list of entries, whatever part of its values the array shows.
-            entries = as_entries(array).flatten()
+            entries = flat_items(as_entries(array))
             for inner, part in zip(
                 (field.type.key_field, field.type.value_field), entries.flatten(), strict=True
             ):

@@ -36,7 +36,7 @@ def structs_of(array: pa.Array, parts: Sequence[pa.Array], type_: pa.StructType)
 def lists_of(array: pa.Array, change: Change, type_: pa.ListType) -> pa.Array:
     """Lists of changed elements, from lists of any layout."""
     offsets = _offsets(array)
-    items = change(array.flatten())
+    items = change(flat_items(array))
     return pa.Array.from_buffers(type_, len(array), [_validity(array), offsets], children=[items])
 
 
@@ -44,11 +44,32 @@ def maps_of(array: pa.Array, keys: Change, items: Change, type_: pa.MapType) -> 
     """Maps of changed keys and values, from maps or from lists of entries."""
     if kinds.is_map(array.type):
         array = as_entries(array)
-    entries = array.flatten()
+    entries = flat_items(array)
     entry = pa.struct([type_.key_field, type_.item_field])
     parts = [keys(pc.struct_field(entries, "key")), items(pc.struct_field(entries, "value"))]
     whole = pa.Array.from_buffers(entry, len(entries), [None], children=parts)
     return pa.Array.from_buffers(type_, len(array), [_validity(array), _offsets(array)], children=[whole])
+
+
+def flat_items(array: pa.Array) -> pa.Array:
+    """The elements of all lists that are not null, one after the other.
+
+    Arrow's own ``flatten`` fails where it has to leave out values of an extension type.
+    """
+    if not kinds.is_list(array.type) and not kinds.is_large_list(array.type):
+        return array.flatten()
+    if not len(array):
+        return array.values.slice(0, 0)
+    edges = array.offsets.to_numpy().astype(np.int64)
+    lengths = np.diff(edges)
+    if array.null_count:
+        hidden = array.is_null().to_numpy(zero_copy_only=False)
+        if lengths[hidden].any():
+            shown = np.where(hidden, 0, lengths)
+            ends = np.cumsum(shown)
+            at = np.arange(int(ends[-1])) + np.repeat(edges[:-1] - (ends - shown), shown)
+            return array.values.take(pa.array(at))
+    return array.values.slice(int(edges[0]), int(edges[-1] - edges[0]))
 
 
 def as_entries(array: pa.MapArray) -> pa.ListArray:
@@ -96,10 +117,10 @@ def unmasked(array: pa.Array) -> pa.Array:
         return pa.Array.from_buffers(array.type, len(array), [None], children=parts)
     if kinds.is_list(array.type):
         return pa.Array.from_buffers(
-            array.type, len(array), [None, _offsets(array)], children=[array.flatten()]
+            array.type, len(array), [None, _offsets(array)], children=[flat_items(array)]
         )
     if kinds.is_map(array.type):
-        entries = as_entries(array).flatten()
+        entries = flat_items(as_entries(array))
         entry = pa.struct([array.type.key_field, array.type.item_field])
         parts = [entries.field(0), entries.field(1)]
         whole = pa.Array.from_buffers(entry, len(entries), [None], children=parts)
