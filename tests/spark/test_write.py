@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -401,6 +402,17 @@ def test_settings_of_tables_reach_the_files(spark: SparkSession, tmp_path: Path)
     assert not group.column(1).is_stats_set
     assert len(files["split_offsets"][0].as_py()) == footer.num_row_groups
     assert dict(files["lower_bounds"][0].as_py()).keys() == {1}
+
+
+@pytest.mark.parametrize("prefix", ["", "file://", "FILE:"])
+def test_places_with_any_characters(spark: SparkSession, tmp_path: Path, prefix: str) -> None:
+    target = target_in(tmp_path / "a b%20c#ü:x?y=1", FLAT[:1], spec_of((1, "bucket[2]")))
+    store = store_of(target)
+    elsewhere = msgspec.structs.replace(target, location=f"{prefix}{target.location}")
+    made = write_frame(spark.range(9), elsewhere, store, schemes={"s3": "s3a"})
+    paths = made[0].files["file_path"].to_pylist()
+    assert all(path.startswith(f"{prefix}{target.location}/data/run-1/p=") for path in paths)
+    assert sum(pq.ParquetFile(path.removeprefix(prefix)).metadata.num_rows for path in paths) == 9
 
 
 def test_layouts_for_object_stores(spark: SparkSession, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def write_frame(
     *,
     distribution: str | None = None,
     way: Way | None = None,
+    schemes: Mapping[str, str] | None = None,
 ) -> list[NewFiles]:
     """Write the rows of a frame as data files of a table.
 
@@ -55,6 +56,7 @@ def write_frame(
         store: Where the files are; what it shows must be what Spark has written.
         distribution: Another ``write.distribution-mode`` than the table's.
         way: Another way than ``choose_way`` would take, which must be able to write the table.
+        schemes: What schemes of locations are called in Spark, as in ``{"s3": "s3a"}``.
 
     Raises:
         InvalidInput: the rows do not fit the table. Files may be left behind that nobody knows.
@@ -65,9 +67,10 @@ def write_frame(
     chosen = way or choose_way(target)
     mode = distribution_mode(target, distribution)
     arranged = arrange(align_frame(df, target.schema), target, mode)
-    write = _write_arrow if chosen == "arrow" else _write_native
     try:
-        return write(session, arranged, target, store)
+        if chosen == "arrow":
+            return _write_arrow(arranged, target, store)
+        return _write_native(session, arranged, target, store, schemes or {})
     except Exception as failure:
         if (refused := row_refused(failure)) is not None:
             raise refused from None
@@ -90,14 +93,14 @@ def run_directory(target: WriteTarget) -> Location:
 
 
 def _write_native(
-    session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store
+    session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store, schemes: Mapping[str, str]
 ) -> list[NewFiles]:
     directory = run_directory(target)
     writer = arranged.df.write.format("parquet").mode("append").options(**parquet_options(target))
     if arranged.partition is not None:
         writer = writer.partitionBy(arranged.partition)
     with settings(session, SESSION):
-        writer.save(directory.text)
+        writer.save(_in_spark(directory, schemes))
     files = written_files(store, directory)
     told = None
     if len(files) > MANY and not has_inner_ids(target.schema.fields):
@@ -122,9 +125,13 @@ def _metrics_by_tasks(
         return None
 
 
-def _write_arrow(
-    _session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store
-) -> list[NewFiles]:
+def _in_spark(directory: Location, schemes: Mapping[str, str]) -> str:
+    """The text of a place as Hadoop takes it: not encoded, whatever is in it."""
+    scheme, colon, rest = directory.text.partition("://")
+    return f"{schemes.get(scheme.lower(), scheme)}{colon}{rest}" if colon else directory.text
+
+
+def _write_arrow(arranged: Arranged, target: WriteTarget, store: Store) -> list[NewFiles]:
     rows = arranged.df if arranged.partition is None else arranged.df.drop(arranged.partition)
     return write_in_tasks(rows, target, store.recipe())
 
