@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import types
 
 import lakeplane as lp
 from lakeplane.errors import (
@@ -23,7 +24,7 @@ from lakeplane.errors import (
     StorageError,
 )
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import LONG, Field
+from lakeplane.model.types import LONG, STRING, Field, List
 from tests.commits.worlds import append
 from tests.interop.peers import ask
 
@@ -155,17 +156,15 @@ def test_a_table_is_made_from_ddl_with_everything(lake: lp.Lake, opener: Opener)
     assert table.snapshots == ()
 
 
-class SparkSchema:
-    """As pyspark.sql.types.StructType, in the one method that is asked of it."""
-
-    def toDDL(self) -> str:  # noqa: N802
-        return "id BIGINT NOT NULL,name STRING"
-
-
 SCHEMAS: list[Any] = [
     "id BIGINT NOT NULL, name STRING",
     pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())]),
-    SparkSchema(),
+    types.StructType(
+        [
+            types.StructField("id", types.LongType(), nullable=False),
+            types.StructField("name", types.StringType()),
+        ]
+    ),
 ]
 
 
@@ -176,6 +175,12 @@ def test_a_schema_may_come_in_many_forms(pointed: lp.Lake, schema: Any) -> None:
         (1, "id", "long", True),
         (2, "name", "string", False),
     ]
+
+
+def test_a_spark_schema_keeps_what_ddl_cannot_say(pointed: lp.Lake) -> None:
+    tags = types.ArrayType(types.StringType(), containsNull=False)
+    table = pointed.create_table("shop.t", types.StructType([types.StructField("tags", tags)]))
+    assert table.schema.fields[0].type == List(2, STRING, element_required=True)
 
 
 def test_a_schema_of_ours_gets_ids_of_its_own(pointed: lp.Lake) -> None:

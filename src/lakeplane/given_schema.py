@@ -12,8 +12,10 @@ def as_schema(given: Any) -> Schema:
     """Turn what users have for a schema into ours: DDL text, a Spark or an Arrow schema."""
     if isinstance(given, Schema):
         return given
-    if not isinstance(given, str) and hasattr(given, "toDDL"):
-        given = given.toDDL()
+    if type(given).__module__.startswith("pyspark"):
+        from lakeplane.spark.types import from_spark  # noqa: PLC0415 - brings pyspark
+
+        return from_spark(given)
     if isinstance(given, str):
         from lakeplane.model.ddl import parse_ddl  # noqa: PLC0415 - sqlglot is slow to import
 
