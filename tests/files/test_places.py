@@ -52,7 +52,7 @@ def test_elsewhere_a_hashed_path_names_the_table() -> None:
     assert found.startswith(head)
     assert found.endswith(tail)
     assert set(found[len(head) : -len(tail)]) == {"0", "1", "/"}
-    # The hash is that of the vector in Java's documentation, whose directories are 4, 4, 4 and 8 bits.
+    # Directories of 4, 4, 4 and 8 bits.
     assert [len(part) for part in found[len(head) : -len(tail)].split("/")] == [4, 4, 4, 8]
 
 

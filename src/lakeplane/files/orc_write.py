@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow.types import is_nested
 
+from lakeplane.files.nested_arrays import lists_of, maps_of, structs_of
 from lakeplane.files.size_guess import SizeGuess
 from lakeplane.files.stored_columns import stored_rows, stored_schema
 from lakeplane.files.write_settings import orc_settings
@@ -57,7 +58,8 @@ class OrcFormat:
     def rows(self, rows: pa.Table) -> pa.Table:
         """Rows, in the types of the schema, as Arrow's ORC writer takes them rightly.
 
-        Of a struct with nulls that is a slice, it writes the children of other rows: nulls instead of values.
+        Of a struct with nulls that is a slice, and of one in a list whose children are not null below its
+        nulls, it writes the children of other rows.
         """
         stored = stored_rows(rows, self.schema, self.stored, self.arrow)
         columns = [_compact(column) if is_nested(column.type) else column for column in stored.columns]
@@ -90,10 +92,23 @@ class OrcFormat:
 
 
 def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column whose arrays begin where their memory does, at every depth."""
+    """A column whose arrays begin where their memory does, and are null below null, at every depth."""
     # One array alone would stay what it is.
-    chunks = [pa.concat_arrays([chunk, chunk.slice(0, 0)]) for chunk in column.chunks]
+    chunks = [_masked(chunk) for chunk in column.chunks]
+    chunks = [pa.concat_arrays([chunk, chunk.slice(0, 0)]) for chunk in chunks]
     return pa.chunked_array(chunks, column.type)
+
+
+def _masked(array: pa.Array) -> pa.Array:
+    match array.type:
+        case pa.StructType():
+            return structs_of(array, [_masked(part) for part in array.flatten()], array.type)
+        case pa.ListType():
+            return lists_of(array, _masked, array.type)
+        case pa.MapType():
+            return maps_of(array, _masked, _masked, array.type)
+        case _:
+            return array
 
 
 class OrcFile:
