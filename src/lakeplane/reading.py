@@ -53,5 +53,9 @@ def read_rows(
         case_sensitive=is_case_sensitive(session),
     )
     scratch = None if resources.scratch is None else Scratch.at(resources.scratch)
-    access = Access(scratch=scratch, schemes=resources.spark_schemes)
+    access = Access(
+        read_ranges=lambda parts: store.read_many([Range(parse_location(path), *at) for path, *at in parts]),
+        scratch=scratch,
+        schemes=resources.spark_schemes,
+    )
     return read_plan(session, found, columns, where, access=access)

@@ -47,4 +47,5 @@ def test_reads_through_connect(tmp_path: Path, way: str) -> None:
     ]
     # A server reads its log whenever a query runs, so it is kept as long as somebody holds a frame.
     assert (found["logs while frames live"] > 0) == (way == "log")
-    assert found["logs"] == 0
+    # Of all the frames that were made, the client may still hold the last one.
+    assert found["logs"] <= 1

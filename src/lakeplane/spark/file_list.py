@@ -27,7 +27,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from lakeplane.errors import InvalidInput, InvalidMetadata, NotSupported
 from lakeplane.model.location import parse_location
-from lakeplane.spark.session import is_connect
+from lakeplane.spark.session import is_connect, version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -167,13 +167,9 @@ def _check_files(session: SparkSession, files: FileList) -> None:
         if size <= 0:
             problem = f"its size is said to be {size}, and Spark would not read it"
             raise InvalidMetadata(problem, source=path)
-        if path.rpartition("/")[2][:1] in "._" and _version(session) < _READS_HIDDEN:
+        if path.rpartition("/")[2][:1] in "._" and version_of(session) < _READS_HIDDEN:
             problem = f"Spark {session.version} reads no file whose name begins with '.' or '_'"
             raise NotSupported(problem, source=path, hint="Use Spark 4.3 or newer, or rename the file")
-
-
-def _version(session: SparkSession) -> tuple[int, ...]:
-    return tuple(int(part) for part in session.version.split(".")[:2])
 
 
 def _renamed(uri: str, schemes: Mapping[str, str] | None) -> str:

@@ -21,7 +21,7 @@ from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.expressions.tree import TRUE, Opaque, leaves, references
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import TIME, TIMESTAMP, Field, walk
+from lakeplane.model.types import TIME, TIMESTAMP, TIMESTAMPTZ, Field, walk
 from lakeplane.spark.arrow_rows import NUMBER, POSITION, Decoding, decoder
 from lakeplane.spark.constants import constants_of, identity_name, join_constants
 from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, load
@@ -37,7 +37,7 @@ from lakeplane.spark.metadata_columns import (
 )
 from lakeplane.spark.scan_columns import Recipe, by_id, by_name, opaque_name, quoted
 from lakeplane.spark.scan_groups import ByArrow, ByIds, ByNames, Group, group_files
-from lakeplane.spark.session import allow_time, is_case_sensitive, read_by_id, runs_in_utc
+from lakeplane.spark.session import allow_time, is_case_sensitive, read_by_id, runs_in_utc, version_of
 from lakeplane.spark.types import shown_type, to_spark
 
 if TYPE_CHECKING:
@@ -160,8 +160,20 @@ def _groups(session: SparkSession, plan: ReadPlan, fields: list[Field], access: 
     # Spark tells no positions of rows of ORC files, and moves local times by the clock of its machine.
     has_orc = "ORC" in pc.unique(pc.utf8_upper(plan.files["file_format"])).to_pylist()
     has_local_times = any(each.type is TIMESTAMP for each in walk(tuple(stored)))
-    orc_by_arrow = has_orc and (needs_position(fields) or (has_local_times and not runs_in_utc(session)))
+    orc_by_arrow = has_orc and (
+        needs_position(fields)
+        or (has_local_times and not runs_in_utc(session))
+        or (version_of(session) < _READS_ORC_INSTANTS and _has_instants(plan))
+    )
     return group_files(plan, stored, access.read_ranges, orc_by_arrow=orc_by_arrow)
+
+
+_READS_ORC_INSTANTS: Final = (4, 3)
+"""Older releases cannot open an ORC file that has instants, whatever column is asked for."""
+
+
+def _has_instants(plan: ReadPlan) -> bool:
+    return any(each.type is TIMESTAMPTZ for schema in plan.table.schemas for each in walk(schema.fields))
 
 
 def _scan(

@@ -20,11 +20,15 @@ def find_session(given: Any = None) -> SparkSession:
     """The session that a user gave, or the active one, or a new one on this machine."""
     session = given or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     assert isinstance(session, SparkSession) or is_connect(session)
-    version = tuple(int(part) for part in session.version.split(".")[:2])
-    if version < OLDEST:
+    if version_of(session) < OLDEST:
         problem = f"Spark {session.version} is too old"
         raise NotSupported(problem, hint=f"Use Spark {'.'.join(map(str, OLDEST))} or newer")
     return session
+
+
+def version_of(session: Any) -> tuple[int, ...]:
+    """The release of Spark that a session runs on, as in ``(4, 3)``."""
+    return tuple(int(part) for part in session.version.split(".")[:2])
 
 
 def is_connect(session: Any) -> bool:
