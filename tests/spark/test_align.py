@@ -94,8 +94,8 @@ def one(session: SparkSession, sql: str, type_: Type, **field: Any) -> Any:
         ("map(1, X'0102')", Map(2, LONG, 3, Fixed(2), value_required=True), {1: b"\1\2"}),
     ],
 )
-def test_values_are_stored_as_they_are(session: SparkSession, sql: str, type_: Type, expected: Any) -> None:
-    found = one(session, sql, type_)
+def test_values_are_stored_as_they_are(spark: SparkSession, sql: str, type_: Type, expected: Any) -> None:
+    found = one(spark, sql, type_)
     found = bytes(found) if isinstance(found, bytearray) else found
     if isinstance(found, dict):
         found = {key: bytes(each) if isinstance(each, bytearray) else each for key, each in found.items()}
@@ -141,9 +141,9 @@ def test_a_value_that_does_not_fit_fails_the_write(
     ],
 )
 def test_types_that_do_not_fit_are_refused_before_anything_runs(
-    session: SparkSession, sql: str, type_: Type
+    spark: SparkSession, sql: str, type_: Type
 ) -> None:
-    df = session.range(1).selectExpr(f"{sql} AS c")
+    df = spark.range(1).selectExpr(f"{sql} AS c")
     with pytest.raises(InvalidInput, match=r"^c"):
         align_frame(df, Schema((Field(1, "c", type_),)))
 
