@@ -180,7 +180,8 @@ class Table:
             with self.evolve() as evolution:
                 evolution.union_by_name(writing.widened_schema(rows, self.metadata))
         store = self._catalog.store_for(self._entry)
-        files = writing.write_files(rows, self.metadata, store, how.get("options", EMPTY))
+        options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
+        files = writing.write_files(rows, self.metadata, store, options, schemes)
         try:
             return self._change(change(files, said))
         except OutcomeUnknown:

@@ -94,14 +94,18 @@ def understand(where: str | None, schema: Schema, rows: Any) -> Predicate:
 
 
 def write_files(
-    rows: Any, table: TableMetadata, store: Store, options: Mapping[str, str]
+    rows: Any,
+    table: TableMetadata,
+    store: Store,
+    options: Mapping[str, str],
+    schemes: Mapping[str, str],
 ) -> tuple[NewFiles, ...]:
     """Write rows as data files of a table. After an error, what was written is deleted, or orphaned."""
     target = write_target(table, options=options)
     if is_spark_frame(rows):
         from lakeplane.spark.write import write_frame  # noqa: PLC0415 - brings pyspark
 
-        return tuple(write_frame(rows, target, store))
+        return tuple(write_frame(rows, target, store, schemes=schemes))
     return _write_here(rows, target, store)
 
 
