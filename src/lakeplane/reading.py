@@ -12,6 +12,7 @@ from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import plan
 from lakeplane.iceberg.time_travel import At
 from lakeplane.model.location import parse_location
+from lakeplane.model.transforms import Identity
 from lakeplane.resources import Resources
 from lakeplane.storage.store import Range, Store
 
@@ -51,6 +52,7 @@ def read_rows(
         # Spark checks what the plan leaves open: both must understand the condition in the same way.
         zone=session_zone(session),
         case_sensitive=is_case_sensitive(session),
+        counts_of=_identity_sources(table),
     )
     scratch = None if resources.scratch is None else Scratch.at(resources.scratch)
     access = Access(
@@ -59,3 +61,9 @@ def read_rows(
         schemes=resources.spark_schemes,
     )
     return read_plan(session, found, columns, where, access=access)
+
+
+def _identity_sources(table: TableMetadata) -> set[int]:
+    """The columns that files may lack since all of their rows have the value of their partition."""
+    fields = (field for spec in table.partition_specs for field in spec.fields)
+    return {each.source_id for each in fields if isinstance(each.transform, Identity)}

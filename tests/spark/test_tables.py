@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakeplane as lp
+from lakeplane.iceberg.changes import Append
+from lakeplane.iceberg.new_files import NewFiles
 from tests.interop.peers import ask
+from tests.spark.made import physical
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -343,3 +347,45 @@ def _row(columns: dict[str, str], number: int, chance: random.Random) -> dict[st
         if name != "id":
             made[name] = None if chance.random() < 0.2 else values[kind]
     return made
+
+
+def test_columns_that_files_lack_have_the_values_of_their_partition(lake: lp.Lake) -> None:
+    """Other writers leave out the columns that they part files by: rows came back with null in them."""
+    table = lake.create_table("shop.parted", "id BIGINT, region STRING, n INT", partition_by=["region"])
+    table.append(pa.table({"id": [1], "region": ["written"], "n": pa.array([1], pa.int32())}))
+    parts = {"left out": 2, None: 3}
+    for region, number in parts.items():
+        path = f"{table.location}/data/{number}.parquet"
+        field = pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"1"})
+        pq.write_table(pa.table({"id": [number]}, pa.schema([field])), path)
+        table._change(Append(files=(_file(path, region),)))
+    expected = [
+        {"id": 1, "region": "written", "n": 1},
+        {"id": 2, "region": "left out", "n": None},
+        {"id": 3, "region": None, "n": None},
+    ]
+    assert ours(table.read()) == expected
+    assert ours(table.read(["id"], where="region = 'left out'")) == [{"id": 2}]
+    assert ours(table.read(["id"]).where("id > 2")) == [{"id": 3}]
+    assert ours(table.read().where("region IS NULL")) == expected[2:]
+
+
+def _file(path: str, region: str | None) -> NewFiles:
+    """A file of one row, of whose columns nothing is told."""
+    facts = {
+        "file_path": [path],
+        "file_format": ["PARQUET"],
+        "record_count": [1],
+        "file_size_in_bytes": [Path(path).stat().st_size],
+        "partition": pa.array([{"1000": region}], pa.struct({"1000": pa.string()})),
+    }
+    return NewFiles(0, pa.table(facts))
+
+
+def test_partitioned_tables_of_ours_are_bare_scans(lake: lp.Lake) -> None:
+    table = lake.create_table("shop.orders", DDL, partition_by=["region", "days(at)"])
+    table.append(as_arrow(rows(0, 20)))
+    plan = physical(table.read(["id", "region"]).where("id > 3"))
+    assert "Join" not in plan
+    assert "Union" not in plan
+    assert "PushedFilters: [IsNotNull(id), GreaterThan(id,3)]" in plan

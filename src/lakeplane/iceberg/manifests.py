@@ -203,7 +203,11 @@ def _check(entries: pa.Table, listed: ManifestFile) -> None:
 
 def no_entries(names: Sequence[str]) -> pa.Table:
     """A table without rows, with some of the columns that entries have."""
-    return pa.table({name: pa.nulls(0, _TYPES.get(name, pa.binary())) for name in names})
+    return pa.table({name: pa.nulls(0, _type_of(name)) for name in names})
+
+
+def _type_of(name: str) -> pa.DataType:
+    return pa.int64() if name.partition(".")[0] in COUNT_MAPS else _TYPES.get(name, pa.binary())
 
 
 _TYPES: Final[dict[str, pa.DataType]] = {

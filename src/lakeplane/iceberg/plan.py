@@ -6,7 +6,7 @@ list tells of their partitions, files by their partition, then by the bounds of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -78,6 +78,12 @@ class Request(NamedTuple):
     snapshot: Snapshot | None
     schema: Schema
     predicate: Predicate
+    counts_of: tuple[int, ...] = ()
+
+    @property
+    def counted(self) -> list[str]:
+        """The columns that tell how many values files have in those columns."""
+        return [f"value_counts.{each}" for each in self.counts_of]
 
 
 def plan(
@@ -88,11 +94,16 @@ def plan(
     *,
     zone: str = "UTC",
     case_sensitive: bool = False,
+    counts_of: Collection[int] = (),
 ) -> ReadPlan:
-    """Plan a read of all rows that match a condition, now or at another state of the table."""
+    """Plan a read of all rows that match a condition, now or at another state of the table.
+
+    Of the columns ``counts_of``, files tell the number of values, as ``value_counts.<id>``; where it is null,
+    it is not known whether the file has the column at all.
+    """
     snapshot, schema = state_at(table, at, zone)
     predicate = _predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
-    request = Request(table, snapshot, schema, predicate)
+    request = Request(table, snapshot, schema, predicate, tuple(counts_of))
     return _plan(request, list_manifests(snapshot, reading), reading)
 
 
@@ -170,7 +181,7 @@ def _plan(
     table, predicate = request.table, request.predicate
     live = ~_is_empty(listed)
     wanted = live & manifests_may_match(listed, predicate, table)
-    stacks = scan(listed, wanted, table, reading, _statistics_for(predicate))
+    stacks = scan(listed, wanted, table, reading, _statistics_for(request))
     data = [each for each in stacks if each.content == DATA_MANIFEST]
     pruned = [_prune(each, request, reading, select) for each in data]
     kept = [
@@ -178,7 +189,8 @@ def _plan(
         for stack, each in zip(data, pruned, strict=True)
     ]
     distinct = tuple(dict.fromkeys(residual for each in kept for residual in each.residuals))
-    files = _below([_numbered(each, distinct) for each in kept], (*_INHERITED, *DATA_FACTS, "residual"))
+    told = (*_INHERITED, *DATA_FACTS, "residual", *request.counted)
+    files = _below([_numbered(each, distinct) for each in kept], told)
     deletes = _below(
         [_told_apart(each.files, each.spec_id, table) for each in stacks if each.content != DATA_MANIFEST],
         (*_INHERITED, *DELETE_FACTS, *_PATH_BOUNDS),
@@ -196,7 +208,7 @@ def _plan(
         bytes_kept=pc.sum(files["file_size_in_bytes"], min_count=0).as_py(),
         deletes=deletes.num_rows,
     )
-    return ReadPlan(*request, files, deletes, distinct, counts)
+    return ReadPlan(table, request.snapshot, request.schema, predicate, files, deletes, distinct, counts)
 
 
 def _is_empty(listed: pa.Table) -> Mask:
@@ -208,9 +220,9 @@ def _is_empty(listed: pa.Table) -> Mask:
 _ZERO: Final = pa.scalar(0, pa.int32())
 
 
-def _statistics_for(predicate: Predicate) -> Callable[[int], Iterable[int]]:
+def _statistics_for(request: Request) -> Callable[[int], Iterable[int]]:
     """Which statistics are needed: of data files those of the predicate, of deletes those of paths."""
-    ids = references(predicate)
+    ids = references(request.predicate) | set(request.counts_of)
     return lambda content: ids if content == DATA_MANIFEST else (PATH_ID,)
 
 
@@ -219,7 +231,7 @@ def _prune(
 ) -> Kept:
     spec, rows = request.table.spec_by_id(stack.spec_id), stack.files.num_rows
     if select is not None:
-        return prune(select(stack.files), request.predicate, spec, request.schema)
+        return prune(select(stack.files), request.predicate, spec, request.schema, counted=request.counted)
 
     def partitions() -> Partitions:
         key = (stack.key, "partitions")
@@ -230,7 +242,15 @@ def _prune(
         key = (stack.key, str(term), str(term.type))
         return reading.cache.value(key, make, _KNOWN_BYTES * rows)
 
-    return prune(stack.files, request.predicate, spec, request.schema, partitions=partitions, recall=recall)
+    return prune(
+        stack.files,
+        request.predicate,
+        spec,
+        request.schema,
+        partitions=partitions,
+        recall=recall,
+        counted=request.counted,
+    )
 
 
 _PARTITION_BYTES: Final = 16

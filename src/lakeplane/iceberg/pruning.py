@@ -156,13 +156,15 @@ def prune(
     *,
     partitions: Callable[[], Partitions] | None = None,
     recall: Recall | None = None,
+    counted: Sequence[str] = (),
 ) -> Kept:
     """The files of one spec that may hold matching rows, and what is left to check on the rows of each.
 
-    ``partitions`` and ``recall`` give what is known of the files, where it is kept for several predicates.
+    Of statistics only the columns ``counted`` are kept. ``partitions`` and ``recall`` give what is known of
+    the files, where it is kept for several predicates.
     """
     count = files.num_rows
-    facts = files.select([name for name in files.column_names if "." not in name])
+    facts = files.select([name for name in files.column_names if "." not in name or name in counted])
     if predicate == TRUE or not count:
         return Kept(facts, np.zeros(count, np.int64), (predicate,), 0, 0)
     found = partitions() if partitions else partitions_of(files)

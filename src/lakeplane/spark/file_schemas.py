@@ -83,23 +83,21 @@ def read_schemas(
     if files and read_ranges is None:
         problem = "the columns of this file must be looked up in its footer, and no store was given"
         raise NotSupported(problem, source=files[0].path)
-    wanted = [each for each in files if _known(each) is None]
-    if wanted and read_ranges is not None:
-        for file, tail in zip(wanted, _tails(wanted, read_ranges), strict=True):
-            _KEPT[file.path, file.size] = _intern(_fields_of(file, tail))
+    found = [_KEPT.get((each.path, each.size)) for each in files]
+    missing = [position for position, fields in enumerate(found) if fields is None]
+    if missing and read_ranges is not None:
+        wanted = [files[position] for position in missing]
+        for position, tail in zip(missing, _tails(wanted, read_ranges), strict=True):
+            file = files[position]
+            found[position] = _KEPT[file.path, file.size] = _intern(_fields_of(file, tail))
     while len(_KEPT) > _MOST_KEPT:
         _KEPT.pop(next(iter(_KEPT)), None)
-    found = [_known(each) for each in files]
     return [_with_ids(fields or (), mapping) for fields in found]
 
 
 _KEPT: Final[dict[tuple[str, int], tuple[Stored, ...]]] = {}
 """What footers said: data files never change."""
 _MOST_KEPT: Final = 200_000
-
-
-def _known(file: Footer) -> tuple[Stored, ...] | None:
-    return _KEPT.get((file.path, file.size))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -113,7 +113,41 @@ def _parquet(
 ) -> list[Group]:
     history = history_of(plan.table)
     if not looks_at_footers(fields, mapping, history):
-        return [Group(ByIds(), files)]
+        unsure = may_lack_columns(plan.table, files, fields)
+        if not unsure.any():
+            return [Group(ByIds(), files)]
+        if not unsure.all():
+            sure = Group(ByIds(), files.filter(pa.array(~unsure)))
+            return [sure, *_by_footers(plan, files.filter(pa.array(unsure)), fields, mapping, read_ranges)]
+    return _by_footers(plan, files, fields, mapping, read_ranges)
+
+
+def may_lack_columns(table: TableMetadata, files: pa.Table, fields: Sequence[Field]) -> npt.NDArray[np.bool_]:
+    """Which files may lack a column, as other writers leave out those that they part files by.
+
+    A file that tells how many values it has in a column has that column.
+    """
+    specs, found = files["spec_id"].to_numpy(), np.zeros(files.num_rows, bool)
+    for field in fields:
+        counts = f"value_counts.{field.id}"
+        if counts not in files.column_names:
+            continue
+        unknown = pc.is_null(files[counts]).to_numpy()
+        for spec_id in np.unique(specs):
+            if identity_source(table, int(spec_id), field.id) is not None:
+                found |= unknown & (specs == spec_id)
+    return found
+
+
+def _by_footers(
+    plan: ReadPlan,
+    files: pa.Table,
+    fields: Sequence[Field],
+    mapping: NameMapping | None,
+    read_ranges: ReadRanges | None,
+) -> list[Group]:
+    """Parquet files by what their footers say of their columns."""
+    history = history_of(plan.table)
     wanted = frozenset[int]().union(*(fields_to_look_for(each, history) for each in fields))
     schemas = read_schemas(_footers(files), read_ranges, mapping)
     ways: list[Way] = []
