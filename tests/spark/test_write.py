@@ -290,7 +290,7 @@ def test_what_spark_cannot_write_is_written_by_arrow(spark: SparkSession, tmp_pa
         "IF(id = 1, NULL, X'010203') AS f",
         "1000000000000 * id + 1 AS n",
         "timestamp_micros(id) AS z",
-        "time_from_micros(id) AS t",
+        "make_time(0, 0, CAST(id AS DECIMAL(16, 6)) / 1000000) AS t",
         f"named_struct('u', {text}, 'l', array(X'0102', NULL)) AS s",
         "id",
     )
@@ -314,7 +314,7 @@ def test_what_spark_cannot_write_is_written_by_arrow(spark: SparkSession, tmp_pa
 def test_times_are_written_natively(spark: SparkSession, tmp_path: Path) -> None:
     target = target_in(tmp_path, (Field(1, "t", TIME),), spec_of((1, "bucket[5]")))
     assert allow_time(spark)
-    df = spark.range(10).selectExpr("time_from_micros(id) AS t")
+    df = spark.range(10).selectExpr("make_time(0, 0, CAST(id AS DECIMAL(16, 6)) / 1000000) AS t")
     assert choose_way(target) == "native"
     files = written(df, target)
     assert_parted(files, target)
