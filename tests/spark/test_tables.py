@@ -389,3 +389,17 @@ def test_partitioned_tables_of_ours_are_bare_scans(lake: lp.Lake) -> None:
     assert "Join" not in plan
     assert "Union" not in plan
     assert "PushedFilters: [IsNotNull(id), GreaterThan(id,3)]" in plan
+
+
+def test_files_are_cut_as_the_table_asks(spark: SparkSession, lake: lp.Lake) -> None:
+    table = lake.create_table("shop.cut", "id BIGINT", properties={"read.split.target-size": "20000"})
+    table.append(pa.table({"id": range(200_000)}), options={"write.parquet.row-group-size-bytes": "10000"})
+    cut = table.read()
+    assert cut.rdd.getNumPartitions() > 4
+    assert cut.count() == 200_000
+    cut.createOrReplaceTempView("cut")
+    assert spark.sql("SELECT count(DISTINCT id) FROM cut").collect()[0][0] == 200_000
+    assert cut.sparkSession is spark
+    with table.evolve() as change:
+        change.remove_properties("read.split.target-size")
+    assert table.read().rdd.getNumPartitions() <= 2

@@ -24,7 +24,7 @@ from lakeplane.model.schema import Schema
 from lakeplane.model.types import TIME, TIMESTAMP, TIMESTAMPTZ, Field, walk
 from lakeplane.spark.arrow_rows import NUMBER, POSITION, Decoding, decoder
 from lakeplane.spark.constants import constants_of, identity_name, join_constants
-from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, load
+from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, find_way, load
 from lakeplane.spark.file_schemas import ReadRanges
 from lakeplane.spark.guards import History, history_of
 from lakeplane.spark.metadata_columns import (
@@ -38,6 +38,7 @@ from lakeplane.spark.metadata_columns import (
 from lakeplane.spark.scan_columns import Recipe, by_id, by_name, opaque_name, quoted
 from lakeplane.spark.scan_groups import ByArrow, ByIds, ByNames, Group, group_files
 from lakeplane.spark.session import allow_time, is_case_sensitive, read_by_id, runs_in_utc, version_of
+from lakeplane.spark.splits import brought_to, scanning_session
 from lakeplane.spark.types import shown_type, to_spark
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _scan(
     ]
     needs = frozenset[str]().union(*(each.needs for each in wanted))
     constants = constants_of(group.files, plan.table, sorted(needs - {POSITION}), identities)
-    loaded = _load(session, group, recipes, access)
+    loaded = _load(session, group, recipes, access, plan.table.properties)
     frame = loaded.frame
     if not isinstance(group.way, ByArrow):
         extras = [loaded.file_key.alias(NUMBER)] if constants else []
@@ -240,22 +241,30 @@ _OPTIONS: Final = {
 }
 
 
-def _load(session: SparkSession, group: Group, recipes: Mapping[int, Recipe], access: Access) -> Loaded:
+def _load(
+    session: SparkSession,
+    group: Group,
+    recipes: Mapping[int, Recipe],
+    access: Access,
+    properties: Mapping[str, str],
+) -> Loaded:
+    scanning = scanning_session(session, properties)
     paths, sizes = (group.files[name].to_pylist() for name in ("file_path", "file_size_in_bytes"))
     files = FileList(paths, sizes, range(len(paths)))
     read = [each.read for each in recipes.values() if each.read is not None]
 
     def scan(file_format: str, schema: s.StructType | None) -> Loaded:
-        return load(
-            session,
+        found = load(
+            scanning,
             files,
             file_format,
             schema,
             options=_OPTIONS.get(file_format.upper()),
             scratch=access.scratch,
             schemes=access.schemes,
-            hand_over=access.hand_over,
+            hand_over=access.hand_over or find_way(session, access.scratch),
         )
+        return found._replace(frame=brought_to(session, found.frame))
 
     match group.way:
         case ByArrow(file_format=file_format, mapping=mapping):
