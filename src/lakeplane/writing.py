@@ -7,6 +7,7 @@ written right here: a small append needs no cluster.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -58,6 +59,10 @@ def is_spark_frame(rows: object) -> bool:
 
 def given_rows(rows: Any) -> Any:
     """Rows as they are written: a frame of Spark stays what it is, all others become Arrow."""
+    if type(rows).__module__.startswith("pyspark.pandas"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it loses the index, which is no column here either
+            return rows.to_spark()
     if is_spark_frame(rows):
         return rows
     return arrow_rows(rows)

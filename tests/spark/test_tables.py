@@ -18,6 +18,7 @@ import pytest
 import lakeplane as lp
 from lakeplane.iceberg.changes import Append
 from lakeplane.iceberg.new_files import NewFiles
+from lakeplane.writing import given_rows
 from tests.interop.peers import ask
 from tests.spark.made import physical
 
@@ -112,6 +113,11 @@ def test_a_pandas_frame_is_appended(lake: lp.Lake) -> None:
         {"id": 1, "name": "a", "ratio": 0.5},
         {"id": 2, "name": None, "ratio": None},
     ]
+
+
+def test_a_frame_of_pandas_on_spark_is_a_frame_of_spark(spark: SparkSession) -> None:
+    frame = spark.range(3).pandas_api()
+    assert given_rows(frame).collect() == spark.range(3).collect()
 
 
 def test_small_appends_start_no_job(spark: SparkSession, lake: lp.Lake) -> None:
