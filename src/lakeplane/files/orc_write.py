@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow.types import is_nested
 
+from lakeplane.errors import NotSupported
 from lakeplane.files.nested_arrays import lists_of, maps_of, structs_of
 from lakeplane.files.size_guess import SizeGuess
 from lakeplane.files.stored_columns import stored_rows, stored_schema
@@ -62,6 +63,9 @@ class OrcFormat:
         nulls, it writes the children of other rows.
         """
         stored = stored_rows(rows, self.schema, self.stored, self.arrow)
+        for name, column in zip(stored.column_names, stored.columns, strict=True):
+            for chunk in column.chunks:
+                _check_times(chunk, name)
         columns = [_compact(column) if is_nested(column.type) else column for column in stored.columns]
         return pa.Table.from_arrays(columns, schema=self.arrow)
 
@@ -89,6 +93,35 @@ class OrcFormat:
             bloom_filter_columns=_bloom_columns(self.stored, settings.bloom_columns),
             bloom_filter_fpp=settings.bloom_probability,
         )
+
+
+def _check_times(array: pa.Array, name: str) -> None:
+    """Refuse times that Arrow's ORC writer stores in a way that only Arrow understands.
+
+    It rounds seconds before 1970 up, and is left with a negative fraction, which ORC does not have: Java's
+    readers fail on it.
+    """
+    match array.type:
+        case pa.StructType() | pa.ListType() | pa.MapType():
+            parts = array.flatten() if isinstance(array, pa.StructArray) else _items(array)
+            for part in parts:
+                _check_times(part, name)
+        case pa.TimestampType(unit=unit):
+            ticks = array.drop_null().cast(pa.int64()).to_numpy()
+            if ((ticks < 0) & (ticks % _PER_SECOND[unit] != 0)).any():
+                problem = "a time before 1970 with a fraction of a second cannot be written to ORC files"
+                hint = "Cut it to seconds, or write Parquet: options={'write-format': 'parquet'}"
+                raise NotSupported(problem, field=name, hint=hint)
+
+
+def _items(array: pa.Array) -> list[pa.Array]:
+    if isinstance(array, pa.MapArray):
+        start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        return [each.slice(start, end - start) for each in (array.keys, array.items)]
+    return [array.flatten()]
+
+
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
