@@ -60,10 +60,13 @@ PLAIN: dict[str, tuple[Type, list[Any]]] = {
     "decimal_20_20": (Decimal(20, 20), [Number("-0.00000000000000000001"), Number("0.5")]),
     "date": (DATE, [dt.date(1, 1, 1), dt.date(2026, 2, 3)]),
     "time": (TIME, [dt.time(0), dt.time(23, 59, 59, 999999)]),
-    "timestamp": (TIMESTAMP, [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 1, 1)]),  # noqa: DTZ001
+    "timestamp": (
+        TIMESTAMP,
+        [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 1, 1, 0, 0, 0, 999999)],
+    ),  # noqa: DTZ001
     "timestamptz": (
         TIMESTAMPTZ,
-        [dt.datetime(1950, 1, 1, 0, 0, 0, 1, UTC), dt.datetime(2026, 1, 1, tzinfo=UTC)],
+        [dt.datetime(1950, 1, 1, tzinfo=UTC), dt.datetime(2026, 1, 1, 0, 0, 0, 1, UTC)],
     ),
     "string": (STRING, ["", "žluťoučký 🐎"]),
     "uuid": (UUID, [uuid.UUID(int=0), uuid.UUID(int=2**128 - 2)]),
@@ -71,8 +74,8 @@ PLAIN: dict[str, tuple[Type, list[Any]]] = {
     "binary": (BINARY, [b"", b"\xff\x00"]),
 }
 NEW: dict[str, tuple[Type, list[Any]]] = {
-    "timestamp_ns": (TIMESTAMP_NS, [-1, 1_767_225_600_000_000_001]),
-    "timestamptz_ns": (TIMESTAMPTZ_NS, [-1, 1_767_225_600_000_000_001]),
+    "timestamp_ns": (TIMESTAMP_NS, [-(10**9), 1_767_225_600_000_000_001]),
+    "timestamptz_ns": (TIMESTAMPTZ_NS, [-(10**9), 1_767_225_600_000_000_001]),
     "unknown": (UNKNOWN, [None, None]),
     "variant": (VARIANT, [{"metadata": b"\x01\0\0", "value": b"\x0c\x01"}] * 2),
     "geometry": (Geometry("EPSG:3857"), [POINT, POINT]),
