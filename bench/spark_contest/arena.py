@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 AGGREGATE = {
-    "flat": ("sum(amount)", "max(at)", "count(city)", "sum(k)"),
+    "flat": ("sum(amount)", "max(seen)", "count(city)", "sum(k)"),
     "nested": ("sum(place.x)", "sum(size(points))", "count(tags)"),
 }
 COLUMNS = {
@@ -25,7 +25,7 @@ COLUMNS = {
         "id * 0.37D ratio",
         "concat('name_', id * 7919 % 1000003) name",
         "concat('city_', id % 200) city",
-        "timestamp_micros(1700000000000000 + id * 1000003) at",
+        "timestamp_micros(1700000000000000 + id * 1000003) seen",
         "date_add(date '2023-01-01', cast(id % 700 as int)) day",
     ),
     "nested": (

@@ -26,7 +26,7 @@ def measure(kind: str) -> dict[str, dict[str, float]]:
     return {
         "scan": in_turn(rounds, DuckDB=lambda: connection.execute(f"SELECT * {rows}").to_arrow_table()),
         "aggregate": in_turn(
-            rounds, DuckDB=lambda: connection.execute(f"SELECT {question} {rows}").fetchall()
+            rounds, DuckDB=lambda: connection.execute(f"SELECT {question} {rows}").to_arrow_table()
         ),
     }
 
