@@ -15,9 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 import lakeplane
 from lakeplane.catalog.names import parse_name
 from lakeplane.errors import AlreadyExists, LakeplaneError
+from lakeplane.iceberg.changes import Append
+from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.lake import Lake
 from lakeplane.table import Table
 from tests.commits import at_once
@@ -79,7 +83,7 @@ def start(command: Sequence[str], tasks: Sequence[dict[str, Any]]) -> Run:
 
 
 def run_lakeplane(place: Place, name: str, kinds: Sequence[str], *, writers: int, commits: int) -> Run:
-    """Let processes set properties (``property``) and add snapshots (``snapshot``), in turn."""
+    """Let processes set properties, add bare snapshots, and append files (``kinds``), in turn."""
     shared = {**place._asdict(), "table": name, "kinds": kinds, "commits": commits}
     return start(
         [sys.executable, "-m", "tests.commits.many_writers"],
@@ -104,6 +108,9 @@ def check_exactly_once(place: Place, name: str, run: Run) -> None:
 
 
 def _commit(table: Table, kind: str, key: str) -> tuple[str, int]:
+    if kind == "file":
+        done = table._change(Append(files=(_new_file(table),)))
+        return str(done.snapshot_id), done.attempts
     if kind == "snapshot":
         snapshot_id = uuid.uuid4().int >> 65
         return str(snapshot_id), append(table._catalog, parse_name(table.name), snapshot_id).attempts
@@ -111,6 +118,18 @@ def _commit(table: Table, kind: str, key: str) -> tuple[str, int]:
         change.set_properties({key: "1"})
     assert change.receipt is not None
     return key, change.receipt.attempts
+
+
+def _new_file(table: Table) -> NewFiles:
+    """A data file, of which nothing but the name exists."""
+    facts = {
+        "file_path": [f"{table.location}/data/{uuid.uuid4()}.parquet"],
+        "file_format": ["PARQUET"],
+        "record_count": [1],
+        "file_size_in_bytes": [1000],
+        "partition": pa.array([{}], pa.struct([])),
+    }
+    return NewFiles(0, pa.table(facts))
 
 
 def write(task: dict[str, Any], ready: Callable[[], None]) -> at_once.Told:

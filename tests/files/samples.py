@@ -62,8 +62,8 @@ PLAIN: dict[str, tuple[Type, list[Any]]] = {
     "time": (TIME, [dt.time(0), dt.time(23, 59, 59, 999999)]),
     "timestamp": (
         TIMESTAMP,
-        [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 1, 1, 0, 0, 0, 999999)],
-    ),  # noqa: DTZ001
+        [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(2026, 1, 1, 0, 0, 0, 999999)],  # noqa: DTZ001
+    ),
     "timestamptz": (
         TIMESTAMPTZ,
         [dt.datetime(1950, 1, 1, tzinfo=UTC), dt.datetime(2026, 1, 1, 0, 0, 0, 1, UTC)],
