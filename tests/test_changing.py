@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lakeplane.catalog.catalog import Change as CatalogChange
-from lakeplane.catalog.catalog import Conflict, Entry, Outcome, Unknown
-from lakeplane.changing import commit_change
+from lakeplane.catalog.catalog import Conflict, Outcome, Unknown
+from lakeplane.changing import Done, publish_change
 from lakeplane.errors import (
     CommitConflict,
     InvalidInput,
@@ -95,16 +95,16 @@ class Answering:
                 return answer
 
 
-def publish(world: World, *answers: Outcome | Exception | None) -> tuple[Entry, int]:
+def publish(world: World, *answers: Outcome | Exception | None) -> Done:
     catalog: Any = Answering(world, answers)
     entry = catalog.load("table", EVENTS)
-    return commit_change(
+    return publish_change(
         catalog, entry, ManifestCache(), Append(files=(rows_of(entry.metadata, "new", "x"),))
     )
 
 
 def test_what_was_written_for_attempts_that_lost_is_deleted(world: World) -> None:
-    entry, attempts = publish(world, Conflict("somebody"), Conflict("somebody"))
+    entry, attempts, _ = publish(world, Conflict("somebody"), Conflict("somebody"))
     assert isinstance(entry.metadata, TableMetadata)
     assert (attempts, names(world)) == (3, ["a", "new"])
     assert manifests(world) == named(world)
@@ -158,7 +158,7 @@ def test_a_conflict_with_ourselves_is_no_second_append(world: World) -> None:
     catalog.commit = lands_and_denies
     entry = catalog.load("table", EVENTS)
     change = Append(files=(rows_of(entry.metadata, "new", "x"),))
-    after, attempts = commit_change(catalog, entry, ManifestCache(), change)
+    after, attempts, _ = publish_change(catalog, entry, ManifestCache(), change)
     assert isinstance(after.metadata, TableMetadata)
     assert (attempts, names(world), len(after.metadata.snapshots)) == (1, ["a", "new"], 2)
     assert manifests(world) == named(world)
@@ -200,7 +200,7 @@ def test_a_change_that_conflicts_on_the_way_leaves_nothing(world: World) -> None
         validate_from=entry.metadata.current_snapshot_id,
     )
     with pytest.raises(CommitConflict, match="has added this file"):
-        commit_change(catalog, entry, ManifestCache(), change)
+        publish_change(catalog, entry, ManifestCache(), change)
     assert world.files() == before
 
 
@@ -219,7 +219,7 @@ def test_a_table_that_is_upgraded_on_the_way_gets_what_its_version_needs(world: 
     catalog.commit = somebody_is_faster
     entry = catalog.load("table", EVENTS)
     change = Append(files=(rows_of(entry.metadata, "new", "x"),))
-    after, attempts = commit_change(catalog, entry, ManifestCache(), change)
+    after, attempts, _ = publish_change(catalog, entry, ManifestCache(), change)
     assert isinstance(after.metadata, TableMetadata)
     assert (attempts, after.metadata.next_row_id, names(world)) == (2, 20, ["a", "new"])
     assert manifests(world) == named(world)
@@ -232,7 +232,7 @@ def test_a_table_that_was_made_anew_under_its_name_is_another_one(world: World) 
     lake.drop_table("shop.events")
     lake.create_table("shop.events", "id BIGINT, p STRING", partition_by=["p"])
     with pytest.raises(CommitConflict, match="belongs to another one now"):
-        commit_change(catalog, entry, ManifestCache(), Append(files=()))
+        publish_change(catalog, entry, ManifestCache(), Append(files=()))
 
 
 def _plans() -> dict[str, Callable[[str], Callable[..., Any]]]:

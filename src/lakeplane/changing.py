@@ -66,14 +66,6 @@ class Done(NamedTuple):
     """The snapshot that was made; None if the change only moved a branch."""
 
 
-def commit_change(
-    catalog: Catalog, entry: Entry, cache: ManifestCache, change: Change, *, around: Around = _REAL
-) -> tuple[Entry, int]:
-    """Publish a change as ``publish_change``; gives the table afterwards, and the attempts it took."""
-    done = publish_change(catalog, entry, cache, change, around=around)
-    return done.entry, done.attempts
-
-
 def publish_change(
     catalog: Catalog, entry: Entry, cache: ManifestCache, change: Change, *, around: Around = _REAL
 ) -> Done:
