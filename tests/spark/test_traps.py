@@ -354,3 +354,16 @@ def _without_element_ids(table: pa.Table) -> pa.Table:
         return type_
 
     return table.cast(pa.schema([each.with_type(strip(each.type)) for each in table.schema]))
+
+
+def test_a_field_that_was_dropped_does_not_stand_in_the_way_of_its_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark reads some field of a struct of which a file has none, and failed as its type is another one."""
+    table = MadeTable(tmp_path, Schema((ID, Field(2, "p", Struct((Field(3, "y", LONG),))))))
+    table.append([{"id": 1, "p": {"y": 20}}, {"id": 2, "p": None}])
+    for type_ in (LONG, STRING):
+        table.evolve(ID, Field(2, "p", Struct((Field(table.built.metadata.last_column_id + 1, "y", type_),))))
+        found = table.read(spark)
+        assert rows(found) == [(1, (None,)), (2, None)]
+        assert [tuple(row) for row in found.select("p.y").where("id = 1").collect()] == [(None,)]

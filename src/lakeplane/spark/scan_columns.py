@@ -93,7 +93,7 @@ def by_id(
     name = opaque_name(field.id) if guards.opaque else field.name
     if guards.whole:
         makes.append(barrier)
-    stored = _as_stored(field, lacking, dates)
+    stored = _as_stored(field, lacking, dates, opaque=guards.whole)
     read_type, metadata = _read_type(field.type, stored, with_ids=True), _metadata(field)
     if needs_default(field) and not default_needs_files(field):
         metadata[_EXISTS_DEFAULT] = sql_literal(field.type, field.initial_default)
@@ -120,12 +120,21 @@ def _metadata(field: Field) -> dict[str, Any]:
     return {FIELD_ID: field.id}
 
 
-def _as_stored(field: Field, lacking: Collection[int], dates: Collection[int]) -> Stored:
-    """A column of files that call its fields as the table does now."""
+def _as_stored(
+    field: Field, lacking: Collection[int], dates: Collection[int], *, opaque: bool = False
+) -> Stored:
+    """A column of files that call its fields as the table does now, or as no file does.
+
+    Of a struct of which a file has none of the wanted fields, Spark reads another one, to know where the
+    struct is null, and fails if it has the name of a wanted field and another type.
+    """
     inside = tuple(
-        _as_stored(each, lacking, dates) for each in children(field.type) if each.id not in lacking
+        _as_stored(each, lacking, dates, opaque=opaque)
+        for each in children(field.type)
+        if each.id not in lacking
     )
-    return Stored(field.name, field.id, pa.date32() if field.id in dates else None, inside)
+    name = opaque_name(field.id) if opaque else field.name
+    return Stored(name, field.id, pa.date32() if field.id in dates else None, inside)
 
 
 def barrier(read: Column) -> Column:
