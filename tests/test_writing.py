@@ -107,3 +107,11 @@ def test_rows_of_a_failing_store_are_taken_away_again(tmp_path: Path) -> None:
     with pytest.raises(LakeplaneError):
         table.append(rows(5, 6))
     assert world.files() == before, "the file of the first partition was there already"
+
+
+def test_a_misspelt_argument_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    world = prepared(filesystem_in_memory, tmp_path)
+    before = world.files()
+    with pytest.raises(TypeError, match="brnach"):
+        world.lake().table("shop.rows").append(rows(5), brnach="x")  # type: ignore[call-arg]
+    assert world.files() == before

@@ -190,10 +190,15 @@ class _Commit:
         self._delete(path for path in self.maker.written if path not in used)
 
     def _delete(self, paths: Iterable[str]) -> None:
-        try:
-            self.store.delete(*map(parse_location, paths))
-        except LakeplaneError as error:
-            log.warning("files of a commit could not be deleted, they are orphans: %s", error)
+        delete_unpublished(self.store, paths)
+
+
+def delete_unpublished(store: Store, paths: Iterable[str]) -> None:
+    """Delete files that nothing names, and that certainly nothing will; what is left of them are orphans."""
+    try:
+        store.delete(*map(parse_location, paths))
+    except LakeplaneError as error:
+        log.warning("files that were not published could not be deleted, they are orphans: %s", error)
 
 
 def _engine() -> dict[str, str]:

@@ -173,8 +173,11 @@ class Table:
     def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
         """Write rows as files, and publish them. What was certainly not published is deleted."""
         from lakeplane import writing  # noqa: PLC0415 - brings pyarrow
+        from lakeplane.changing import delete_unpublished  # noqa: PLC0415
+        from lakeplane.iceberg.changes import new_paths  # noqa: PLC0415
 
         said = {key: value for key, value in how.items() if key not in ("merge_schema", "options")}
+        change((), said)  # what nobody knows is refused before anything is written
         rows = writing.given_rows(rows)
         if how.get("merge_schema", False):
             with self.evolve() as evolution:
@@ -182,14 +185,13 @@ class Table:
         store = self._catalog.store_for(self._entry)
         options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
         files = writing.write_files(rows, self.metadata, store, options, schemes)
+        made = change(files, said)
         try:
-            return self._change(change(files, said))
+            return self._change(made)
         except OutcomeUnknown:
             raise
         except LakeplaneError:
-            writing.delete_files(
-                store, (path for each in files for path in each.files["file_path"].to_pylist())
-            )
+            delete_unpublished(store, new_paths(made))
             raise
 
     def _condition(self, where: str | None, rows: Any) -> Predicate:

@@ -6,13 +6,12 @@ written right here: a small append needs no cluster.
 
 from __future__ import annotations
 
-import logging
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from lakeplane.catalog.metadata_files import write_unique
-from lakeplane.errors import LakeplaneError
+from lakeplane.changing import delete_unpublished
 from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
 from lakeplane.files.write import write_rows
@@ -26,8 +25,6 @@ from lakeplane.storage.store import Store
 
 if TYPE_CHECKING:
     from lakeplane.iceberg.new_files import NewFiles
-
-log = logging.getLogger(__name__)
 
 
 class Also(TypedDict, total=False):
@@ -124,13 +121,5 @@ def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles,
     try:
         return tuple(write_rows(align_arrow(target.schema, rows), target, put))
     except BaseException:
-        delete_files(store, begun)
+        delete_unpublished(store, begun)
         raise
-
-
-def delete_files(store: Store, paths: Iterable[str]) -> None:
-    """Delete files that nothing names, and that certainly nothing will; what is left of them are orphans."""
-    try:
-        store.delete(*map(parse_location, paths))
-    except LakeplaneError as error:
-        log.warning("files that were not published could not be deleted, they are orphans: %s", error)
