@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.iceberg.metadata import TableMetadata
-from lakeplane.iceberg.plan import plan
+from lakeplane.iceberg.plan import ReadPlan, plan
 from lakeplane.iceberg.time_travel import At
 from lakeplane.model.location import parse_location
 from lakeplane.model.transforms import Identity
@@ -17,7 +17,11 @@ from lakeplane.resources import Resources
 from lakeplane.storage.store import Range, Store
 
 if TYPE_CHECKING:
-    from lakeplane.spark.frames import DataFrame
+    from pyroaring import BitMap64
+
+    from lakeplane.model.expressions.tree import Predicate
+    from lakeplane.spark.frames import DataFrame, SparkSession
+    from lakeplane.spark.read import Access
 
 
 def reading_of(store: Store, cache: ManifestCache) -> Reading:
@@ -39,28 +43,73 @@ def read_rows(
     at: At = None,
 ) -> DataFrame:
     """The rows of a table as a DataFrame of Spark, which has read none of them yet."""
-    from lakeplane.spark.file_list import Scratch  # noqa: PLC0415 - brings pyspark
-    from lakeplane.spark.read import Access, read_plan  # noqa: PLC0415
-    from lakeplane.spark.session import find_session, is_case_sensitive, session_zone  # noqa: PLC0415
+    reader = Reader.of(store, resources)
+    return reader.frame(reader.plan(table, where, at), columns, where)
 
-    session = find_session(resources.spark)
-    found = plan(
-        table,
-        reading_of(store, resources.cache),
-        where,
-        at,
-        # Spark checks what the plan leaves open: both must understand the condition in the same way.
-        zone=session_zone(session),
-        case_sensitive=is_case_sensitive(session),
-        counts_of=_identity_sources(table),
-    )
-    scratch = None if resources.scratch is None else Scratch.at(resources.scratch)
-    access = Access(
-        read_ranges=lambda parts: store.read_many([Range(parse_location(path), *at) for path, *at in parts]),
-        scratch=scratch,
-        schemes=resources.spark_schemes,
-    )
-    return read_plan(session, found, columns, where, access=access)
+
+class Reader(NamedTuple):
+    """A session of Spark that reads tables from a store."""
+
+    session: SparkSession
+    store: Store
+    resources: Resources
+
+    @staticmethod
+    def of(store: Store, resources: Resources) -> Reader:
+        """With the session that a user gave, or the active one, or a new one."""
+        from lakeplane.spark.session import find_session  # noqa: PLC0415 - brings pyspark
+
+        return Reader(find_session(resources.spark), store, resources)
+
+    def plan(
+        self,
+        table: TableMetadata,
+        where: str | Predicate | None = None,
+        at: At = None,
+        *,
+        covered: bool = False,
+    ) -> ReadPlan:
+        """Plan a read as the session understands its condition: Spark checks what the plan leaves open."""
+        from lakeplane.spark.session import is_case_sensitive, session_zone  # noqa: PLC0415 - brings pyspark
+
+        return plan(
+            table,
+            reading_of(self.store, self.resources.cache),
+            where,
+            at,
+            zone=session_zone(self.session),
+            case_sensitive=is_case_sensitive(self.session),
+            counts_of=_identity_sources(table),
+            covered=covered,
+        )
+
+    def frame(
+        self,
+        found: ReadPlan,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        placed: bool = False,
+        without: Mapping[int, BitMap64] | None = None,
+    ) -> DataFrame:
+        """The rows of a plan; see ``read_plan``."""
+        from lakeplane.spark.read import read_plan  # noqa: PLC0415 - brings pyspark
+
+        return read_plan(
+            self.session, found, columns, where, access=self._access(), placed=placed, without=without
+        )
+
+    def read_ranges(self, parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        """Parts of files of the table, each from a position on and of a length."""
+        return self.store.read_many([Range(parse_location(path), *at) for path, *at in parts])
+
+    def _access(self) -> Access:
+        from lakeplane.spark.file_list import Scratch  # noqa: PLC0415 - brings pyspark
+        from lakeplane.spark.read import Access  # noqa: PLC0415
+
+        scratch, schemes = self.resources.scratch, self.resources.spark_schemes
+        place = None if scratch is None else Scratch.at(scratch)
+        return Access(read_ranges=self.read_ranges, scratch=place, schemes=schemes)
 
 
 def _identity_sources(table: TableMetadata) -> set[int]:

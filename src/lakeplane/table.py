@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from lakeplane.iceberg.manifest_scan import Reading
     from lakeplane.iceberg.new_files import NewFiles
     from lakeplane.iceberg.time_travel import At
+    from lakeplane.merging import Merge
     from lakeplane.model.expressions.tree import Predicate
+    from lakeplane.row_changing import RowChange, RowHow, Statement
     from lakeplane.spark.frames import DataFrame
+    from lakeplane.spark.merge import Merging
+    from lakeplane.storage.store import Store
     from lakeplane.writing import Also, How
 
 ProposeTable = Callable[[TableMetadata], Proposal]
@@ -170,10 +174,79 @@ class Table:
 
         return self._write(rows, how, change)
 
+    def delete(self, where: str, **how: Unpack[RowHow]) -> Commit:
+        """Delete the rows that match a condition in Spark's SQL; ``"true"`` deletes all of them.
+
+        The table is looked at anew first. Rows are deleted by ``write.delete.mode``: *copy-on-write* writes
+        the touched files anew, *merge-on-read* only writes down which of their rows are gone. Files whose
+        rows are known to match all are removed without being read. If no row matches, no snapshot is made.
+
+        What others do to these rows meanwhile is a ``CommitConflict``, and under ``serializable`` isolation
+        also what they add to them. Besides the arguments of ``append``, ``mode=`` and ``isolation=`` stand in
+        for the table's properties.
+        """
+        return self._change_rows("delete", how, lambda change: change.delete(where))
+
+    def update(self, set: Mapping[str, Any], where: str | None = None, **how: Unpack[RowHow]) -> Commit:  # noqa: A002 - its name in SQL
+        """Give columns of the rows that match a condition other values; without one, of all rows.
+
+        ``set`` has SQL, columns of Spark or plain values by the names of columns, at any depth of structs:
+        ``orders.update({"total": "total * 2", "place.x": 0}, "id = 7")``. Rows keep their identity
+        (``_row_id``). More is told at ``delete``.
+        """
+        return self._change_rows("update", how, lambda change: change.update(set, where))
+
+    def merge(
+        self, source: Any, on: Any, *, target_name: str = "t", source_name: str = "s", **how: Unpack[RowHow]
+    ) -> Merge:
+        """Bring a source and the table together, clause by clause; nothing happens before ``execute``.
+
+        ::
+
+            orders.merge(updates, on="t.id = s.id").when_matched_update().when_not_matched_insert().execute()
+
+        ``source`` is a frame of Spark, Arrow, pandas or polars, or a table; its rows are computed once. In
+        conditions and values the table is called ``t`` and the source ``s``, or as the two names say. A row
+        of the table that meets two rows of the source is an error. More is told at ``delete``.
+        """
+        from lakeplane.merging import Merge  # noqa: PLC0415 - brings pyspark
+        from lakeplane.spark.merge import Merging  # noqa: PLC0415
+
+        merging = Merging(on, target=target_name, source=source_name)
+        return Merge(merging, lambda merging: self._merge(source, merging, how))
+
+    def _merge(self, source: Any, merging: Merging, how: RowHow) -> Commit:
+        from lakeplane import writing  # noqa: PLC0415 - brings pyarrow
+
+        given = writing.given_rows(source.read() if isinstance(source, Table) else source)
+        if merging.evolves:
+            with self.evolve() as evolution:
+                evolution.union_by_name(writing.widened_schema(given, self.metadata))
+        return self._change_rows("merge", how, lambda change: change.merge(given, merging))
+
+    def _change_rows(
+        self, statement: Statement, how: RowHow, make: Callable[[RowChange], Change | None]
+    ) -> Commit:
+        """Find the rows of a statement, write what becomes of them, and publish it."""
+        from lakeplane.changing import delete_unpublished  # noqa: PLC0415 - brings pyarrow
+        from lakeplane.reading import Reader  # noqa: PLC0415
+        from lakeplane.row_changing import RowChange  # noqa: PLC0415 - brings pyspark
+
+        self.refresh()
+        store = self._catalog.store_for(self._entry)
+        work = RowChange(statement, self.metadata, Reader.of(store, self._resources), how)
+        try:
+            change = make(work)
+        except BaseException:
+            delete_unpublished(store, work.written)
+            raise
+        if change is None:
+            return Commit(table=self.name, metadata_location=self.metadata_location, attempts=0)
+        return self._publish_files(change, store, work.written)
+
     def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
         """Write rows as files, and publish them. What was certainly not published is deleted."""
         from lakeplane import writing  # noqa: PLC0415 - brings pyarrow
-        from lakeplane.changing import delete_unpublished  # noqa: PLC0415
         from lakeplane.iceberg.changes import new_paths  # noqa: PLC0415
 
         said = {key: value for key, value in how.items() if key not in ("merge_schema", "options")}
@@ -184,14 +257,19 @@ class Table:
                 evolution.union_by_name(writing.widened_schema(rows, self.metadata))
         store = self._catalog.store_for(self._entry)
         options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
-        files = writing.write_files(rows, self.metadata, store, options, schemes)
-        made = change(files, said)
+        made = change(writing.write_files(rows, self.metadata, store, options, schemes), said)
+        return self._publish_files(made, store, new_paths(made))
+
+    def _publish_files(self, change: Change, store: Store, written: Iterable[str]) -> Commit:
+        """Publish a change; files that were written for it and certainly are not published are deleted."""
+        from lakeplane.changing import delete_unpublished  # noqa: PLC0415 - brings pyarrow
+
         try:
-            return self._change(made)
+            return self._change(change)
         except OutcomeUnknown:
             raise
         except LakeplaneError:
-            delete_unpublished(store, new_paths(made))
+            delete_unpublished(store, written)
             raise
 
     def _condition(self, where: str | None, rows: Any) -> Predicate:

@@ -215,6 +215,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "spec_id": pa.int32(),
     "partition": pa.struct([]),
     "residual": pa.int32(),
+    "covered": pa.bool_(),
 }
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.delete_index import PATH_ID, attach_deletes
+from lakeplane.iceberg.file_removal import coverage
 from lakeplane.iceberg.manifest_list import NO_MANIFESTS, each_once
 from lakeplane.iceberg.manifest_scan import Reading, Stack, concat, list_manifests, scan
 from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
@@ -29,6 +30,7 @@ from lakeplane.model.expressions.bounds import Known
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.physical import Mask, plain, to_mask
 from lakeplane.model.expressions.tree import TRUE, Predicate, Term, references
+from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Void
 
@@ -58,7 +60,8 @@ class ReadPlan(NamedTuple):
     (``snapshot_id``, ``sequence_number``, ``file_sequence_number``), ``spec_id``, ``partition`` (a struct
     whose fields are named by their ids, and by their spec where a later one has another type there),
     ``residual`` (a position in ``residuals``), and rows of ``deletes``: ``vector`` (one or null),
-    ``position_deletes`` and ``equality_deletes`` (lists).
+    ``position_deletes`` and ``equality_deletes`` (lists). If it was asked for, ``covered`` tells whether all
+    rows of a file match.
     """
 
     table: TableMetadata
@@ -79,11 +82,17 @@ class Request(NamedTuple):
     schema: Schema
     predicate: Predicate
     counts_of: tuple[int, ...] = ()
+    covered: bool = False
 
     @property
     def counted(self) -> list[str]:
         """The columns that tell how many values files have in those columns."""
         return [f"value_counts.{each}" for each in self.counts_of]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The columns of the files of the plan, but for the deletes that are attached to them."""
+        return (*_INHERITED, *DATA_FACTS, "residual", *self.counted, *(("covered",) if self.covered else ()))
 
 
 def plan(
@@ -95,15 +104,17 @@ def plan(
     zone: str = "UTC",
     case_sensitive: bool = False,
     counts_of: Collection[int] = (),
+    covered: bool = False,
 ) -> ReadPlan:
     """Plan a read of all rows that match a condition, now or at another state of the table.
 
     Of the columns ``counts_of``, files tell the number of values, as ``value_counts.<id>``; where it is null,
-    it is not known whether the file has the column at all.
+    it is not known whether the file has the column at all. With ``covered``, files tell whether all of their
+    rows are known to match.
     """
     snapshot, schema = state_at(table, at, zone)
     predicate = _predicate(where, schema, zone=zone, case_sensitive=case_sensitive)
-    request = Request(table, snapshot, schema, predicate, tuple(counts_of))
+    request = Request(table, snapshot, schema, predicate, tuple(counts_of), covered)
     return _plan(request, list_manifests(snapshot, reading), reading)
 
 
@@ -189,8 +200,7 @@ def _plan(
         for stack, each in zip(data, pruned, strict=True)
     ]
     distinct = tuple(dict.fromkeys(residual for each in kept for residual in each.residuals))
-    told = (*_INHERITED, *DATA_FACTS, "residual", *request.counted)
-    files = _below([_numbered(each, distinct) for each in kept], told)
+    files = _below([_numbered(each, distinct) for each in kept], request.told)
     deletes = _below(
         [_told_apart(each.files, each.spec_id, table) for each in stacks if each.content != DATA_MANIFEST],
         (*_INHERITED, *DELETE_FACTS, *_PATH_BOUNDS),
@@ -232,6 +242,7 @@ def _prune(
     spec, rows = request.table.spec_by_id(stack.spec_id), stack.files.num_rows
     if select is not None:
         return prune(select(stack.files), request.predicate, spec, request.schema, counted=request.counted)
+    files = _with_coverage(stack.files, spec, request) if request.covered else stack.files
 
     def partitions() -> Partitions:
         key = (stack.key, "partitions")
@@ -243,7 +254,7 @@ def _prune(
         return reading.cache.value(key, make, _KNOWN_BYTES * rows)
 
     return prune(
-        stack.files,
+        files,
         request.predicate,
         spec,
         request.schema,
@@ -251,6 +262,11 @@ def _prune(
         recall=recall,
         counted=request.counted,
     )
+
+
+def _with_coverage(files: pa.Table, spec: PartitionSpec, request: Request) -> pa.Table:
+    found = coverage(files, request.predicate, spec, request.schema)
+    return files.append_column("covered", pa.array(found.whole))
 
 
 _PARTITION_BYTES: Final = 16

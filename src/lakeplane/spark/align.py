@@ -7,7 +7,7 @@ and nothing is published.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import types as s
@@ -53,6 +53,21 @@ def align_frame(df: DataFrame, schema: Schema) -> DataFrame:
     columns = matching.columns(schema.fields, df.schema.fields, quoted, "")
     made = df.selectExpr(*(f"{sql} AS {quoted(name)}" for name, sql in zip(names, columns, strict=True)))
     return with_ids(made, fields)
+
+
+def aligned_sql(
+    schema: Schema,
+    given: Sequence[s.StructField],
+    access: Callable[[str], str],
+    *,
+    case_sensitive: bool,
+) -> dict[str, str]:
+    """The stored columns of a table as SQL, by their names on the way, from fields that are given.
+
+    ``access`` tells the SQL of a given field. What is not given takes its default.
+    """
+    columns = _Matching(case_sensitive).columns(schema.fields, given, access, "")
+    return dict(zip(wire_names(stored_fields(schema.fields)), columns, strict=True))
 
 
 def with_ids(df: DataFrame, fields: Sequence[Field]) -> DataFrame:
@@ -113,7 +128,7 @@ class _Matching(NamedTuple):
             place = around + field.name
             found = pairs.get(field.id)
             if found is None:
-                made.append(_default(field, place))
+                made.append(default_sql(field, place))
             else:
                 # Inside of a struct that may be null, everything may be.
                 value = _Given(access(found.name), found.dataType, found.nullable or bool(around))
@@ -275,13 +290,13 @@ def _optional(field: Field) -> Field:
     return Field(field.id, field.name, type_, required=False, doc=field.doc)
 
 
-def _default(field: Field, place: str) -> str:
+def default_sql(field: Field, place: str) -> str:
     """What a column that is not given holds."""
     if field.write_default is not None:
         if isinstance(field.type, Struct):
             stored = stored_fields(field.type.fields)
             names = wire_names(stored)
-            inner = [_default(each, f"{place}.{each.name}") for each in stored]
+            inner = [default_sql(each, f"{place}.{each.name}") for each in stored]
             parts = (f"{text(name)}, {sql}" for name, sql in zip(names, inner, strict=True))
             return f"named_struct({', '.join(parts)})"
         if not isinstance(field.type, List | Map):
