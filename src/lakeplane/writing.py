@@ -7,24 +7,29 @@ written right here: a small append needs no cluster.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from lakeplane.catalog.metadata_files import write_unique
 from lakeplane.changing import delete_unpublished
 from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
-from lakeplane.files.write import write_rows
+from lakeplane.files.write import Put, write_rows
+from lakeplane.files.write_deletes import NewDeletes, write_position_deletes
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.evolution import EvolutionRules
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.tree import TRUE, Predicate
 from lakeplane.model.location import parse_location
 from lakeplane.model.schema import Schema
-from lakeplane.storage.store import Store
+from lakeplane.storage.store import Range, Store
 
 if TYPE_CHECKING:
+    from pyroaring import BitMap64
+
     from lakeplane.iceberg.new_files import NewFiles
+    from lakeplane.iceberg.plan import ReadPlan
 
 
 class Also(TypedDict, total=False):
@@ -111,7 +116,26 @@ def write_files(
     return _write_here(rows, target, store)
 
 
+def write_deletes(
+    plan: ReadPlan, positions: Mapping[int, BitMap64], store: Store, options: Mapping[str, str]
+) -> NewDeletes:
+    """Write the deletion of rows of the files of a plan. After an error, it is deleted, or orphaned."""
+
+    def read_ranges(parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        return store.read_many([Range(parse_location(path), start, length) for path, start, length in parts])
+
+    with _putting(store) as put:
+        return write_position_deletes(plan, positions, put, read_ranges, options=options)
+
+
 def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:
+    with _putting(store) as put:
+        return tuple(write_rows(align_arrow(target.schema, rows), target, put))
+
+
+@contextmanager
+def _putting(store: Store) -> Iterator[Put]:
+    """Put files of names that nobody else has; after an error, delete them."""
     begun: list[str] = []
 
     def put(path: str, data: bytes) -> None:
@@ -119,7 +143,7 @@ def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles,
         write_unique(store, parse_location(path), data)
 
     try:
-        return tuple(write_rows(align_arrow(target.schema, rows), target, put))
+        yield put
     except BaseException:
         delete_unpublished(store, begun)
         raise

@@ -102,12 +102,12 @@ def split(rows: pa.Table, spec: PartitionSpec, schema: Schema) -> list[Part]:
     codes = _codes([_comparable(column) for column in columns], rows.num_rows)
     if codes is None:
         first = np.zeros(1, np.int64)
-        return [Part(partition, None) for partition in _partitions(columns, first, spec, schema)]
+        return [Part(partition, None) for partition in partitions_at(columns, first, spec, schema)]
     count = int(codes.max()) + 1
     order = np.argsort(codes.astype(np.uint16) if count <= 1 << 16 else codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=count))
     starts = ends - np.diff(ends, prepend=0)
-    partitions = _partitions(columns, order[starts], spec, schema)
+    partitions = partitions_at(columns, order[starts], spec, schema)
     return [
         Part(partition, order[start:end])
         for partition, start, end in zip(partitions, starts.tolist(), ends.tolist(), strict=True)
@@ -150,10 +150,10 @@ def _dense(codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
     return coded.indices.to_numpy().astype(np.int64), len(coded.dictionary)
 
 
-def _partitions(
+def partitions_at(
     columns: list[pa.Array], firsts: Positions, spec: PartitionSpec, schema: Schema
 ) -> list[Partition]:
-    """The partitions that some rows are in."""
+    """The partitions of some rows, by the values of all rows field by field."""
     if not columns:
         return [NO_PARTITION]
     taken = [column.take(pa.array(firsts)) for column in columns]

@@ -45,7 +45,7 @@ class Places:
         self._hashed = _is_true(properties.get(OBJECT_STORAGE), default=False)
         self._partitioned = _is_true(properties.get(PARTITIONED_PATHS), default=True)
         self._prefix = f"{partition:05d}-{task}-{target.run_id}"
-        self._extension = EXTENSIONS[target.file_format]
+        self._ending = f".{EXTENSIONS[target.file_format]}"
         # A counter of the interpreter: files of several threads get different numbers, too.
         self._numbers = itertools.count(1)
 
@@ -54,9 +54,9 @@ class Places:
         """Where all data of the table lies."""
         return self._data
 
-    def fresh(self, partition_path: str = "") -> str:
-        """A place for a new file of a partition."""
-        return self.place(f"{self._prefix}-{next(self._numbers):05d}.{self._extension}", partition_path)
+    def fresh(self, partition_path: str = "", *, ending: str | None = None) -> str:
+        """A place for a new file of a partition, whose name may end otherwise than those of data files."""
+        return self.place(f"{self._prefix}-{next(self._numbers):05d}{ending or self._ending}", partition_path)
 
     def place(self, name: str, partition_path: str = "") -> str:
         """The place of a file with a name that the caller has chosen."""

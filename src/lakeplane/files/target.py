@@ -15,7 +15,7 @@ from lakeplane.iceberg.metrics_modes import MetricsMode, column_modes
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.schema import Schema
-from lakeplane.model.sorting import SortOrder
+from lakeplane.model.sorting import UNSORTED, SortOrder
 
 FileFormat: TypeAlias = Literal["parquet", "orc", "avro"]
 
@@ -24,6 +24,8 @@ DEFAULT_FORMAT: Final = "write.format.default"
 
 _KEPT: Final = "write."
 _DEFAULT_TARGET_BYTES: Final = 512 << 20
+_OF_DELETES: Final = "write.delete."
+_DELETE_TARGET_BYTES: Final = 64 << 20
 _OPTIONS: Final = {
     "write-format": DEFAULT_FORMAT,
     "target-file-size-bytes": TARGET_SIZE,
@@ -110,6 +112,30 @@ def write_target(
         location=table.location,
         file_format=format_,
         run_id=run_id or str(uuid.uuid4()),
+    )
+
+
+def delete_target(
+    table: TableMetadata,
+    schema: Schema,
+    *,
+    spec_id: int,
+    options: Mapping[str, str] | None = None,
+    run_id: str | None = None,
+) -> WriteTarget:
+    """Make the target of a write of delete files, as the ``write.delete.*`` properties of the table ask.
+
+    What they do not say is as for data files, but for the size, and for what is said of single columns.
+    """
+    target = write_target(table, schema=schema, spec_id=spec_id, options=options, run_id=run_id)
+    properties = {name: text for name, text in target.properties.items() if ".column." not in name}
+    properties[TARGET_SIZE] = str(_DELETE_TARGET_BYTES)
+    for name, text in target.properties.items():
+        if name.startswith(_OF_DELETES):
+            properties[f"{_KEPT}{name.removeprefix(_OF_DELETES)}"] = text
+    format_ = _file_format(properties.get(DEFAULT_FORMAT, target.file_format))
+    return msgspec.structs.replace(
+        target, properties=FrozenDict(properties), file_format=format_, sort_order=UNSORTED
     )
 
 

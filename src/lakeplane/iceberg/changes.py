@@ -10,15 +10,25 @@ paths tell which ones go, and the rest what deletes apply to them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidChange, InvalidInput
 from lakeplane.iceberg.cherrypick import Cherrypick, propose_cherrypick
 from lakeplane.iceberg.conflicts import Isolation, Scope, Watch, check_conflicts
 from lakeplane.iceberg.file_removal import Removal
-from lakeplane.iceberg.incoming import check_against, check_incoming, check_inside, partitions_in
+from lakeplane.iceberg.incoming import check_against, check_data, check_incoming, check_inside, partitions_in
+from lakeplane.iceberg.incoming_deletes import (
+    check_new_deletes,
+    check_vectors,
+    equality_deletes_in,
+    vectors_in,
+    without_deletes_of,
+)
+from lakeplane.iceberg.manifest_schema import DELETE_MANIFEST
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.iceberg.snapshot_maker import Added, Edit, Proposal, SnapshotMaker, Target, parent_of
@@ -27,9 +37,6 @@ from lakeplane.iceberg.snapshots import MAIN
 from lakeplane.model.expressions.physical import plain
 from lakeplane.model.expressions.tree import FALSE, TRUE, Predicate
 from lakeplane.model.frozen import EMPTY
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 WAP_ENABLED: Final = "write.wap.enabled"
 
@@ -107,7 +114,35 @@ class Rewrite(Write, frozen=True, kw_only=True, eq=False):
     """Kept by the new files, so that newer equality deletes still apply to them."""
 
 
-Change: TypeAlias = Append | Overwrite | OverwritePartitions | DeleteFiles | Rewrite | Cherrypick
+class RowDelta(Write, frozen=True, kw_only=True, eq=False):
+    """Delete single rows, and add others: what DELETE, UPDATE and MERGE come to without copying files.
+
+    Whatever the isolation, the data files that rows are deleted from by position must still be there, and
+    nobody else may have deleted rows of those that get a new vector.
+    """
+
+    files: tuple[NewFiles, ...] = ()
+    """Data files with new rows."""
+    deletes: tuple[NewFiles, ...] = ()
+    """Delete files and vectors: their ``content`` tells which."""
+    deletes_from: pa.Table | None = None
+    """The data files that positions are deleted from, as a plan has them (``ReadPlan.files``)."""
+    remove: pa.Table | None = None
+    """Data files that go as a whole."""
+    remove_deletes: pa.Table | None = None
+    """Deletes that the new ones stand in for, as a plan has them (``ReadPlan.deletes``)."""
+    isolation: Isolation | None = None
+    """Against what others commit; None: whatever rows they have added or deleted since."""
+    validate_from: int | None = None
+    """The snapshot that was read; None for a table that had none."""
+    conflicts_with: Predicate = TRUE
+    """Which rows were read."""
+    refuse_new_deletes: bool = True
+    """Refuse the change if others have deleted rows that may have been read. An UPDATE or MERGE would bring
+    them back in new files; only a change that does nothing but delete may say False."""
+
+
+Change: TypeAlias = Append | Overwrite | OverwritePartitions | DeleteFiles | Rewrite | RowDelta | Cherrypick
 
 
 def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -> Proposal:
@@ -123,7 +158,10 @@ def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -
     step = _step(change, table)
     parent = parent_of(table, target.branch)
     if step.watch is not None:
-        check_conflicts(table, parent, step.watch, maker.outside.reading, maker.looked_at)
+        gone = check_conflicts(table, parent, step.watch, maker.outside.reading, maker.looked_at)
+        step = step._replace(edit=step.edit._replace(added=without_deletes_of(gone, step.edit.added)))
+    if isinstance(change, RowDelta):
+        check_vectors(change.deletes, change.remove_deletes, table, parent, maker.outside.reading)
     if isinstance(change, Append | Overwrite) and change.refuse_known:
         check_against(change.files, table, parent, maker.outside.reading)
     edit = step.edit._replace(properties={**change.properties, **said, **step.edit.properties})
@@ -134,7 +172,9 @@ def new_paths(change: Change) -> list[str]:
     """The files that a change would add: garbage, once it is certain that it was not published."""
     if isinstance(change, Cherrypick | DeleteFiles):
         return []
-    return [path for each in change.files for path in each.files["file_path"].to_pylist()]
+    new = (*change.files, *change.deletes) if isinstance(change, RowDelta) else change.files
+    # Many vectors share a file.
+    return list(dict.fromkeys(path for each in new for path in each.files["file_path"].to_pylist()))
 
 
 class _Step(NamedTuple):
@@ -172,6 +212,8 @@ def _step(change: Write, table: TableMetadata) -> _Step:
             return _Step(Edit("delete", (), removal), _watch(change, change.remove, change.where))
         case Rewrite():
             return _rewrite(change, table)
+        case RowDelta():
+            return _row_delta(change, table)
         case _:
             raise InvalidInput(f"not a change of files: {type(change).__name__}")
 
@@ -232,8 +274,52 @@ def _rewrite(change: Rewrite, table: TableMetadata) -> _Step:
     return _Step(Edit("replace", added, removal), watch)
 
 
+def _row_delta(change: RowDelta, table: TableMetadata) -> _Step:
+    data = _added(change.files, table)
+    deletes = check_new_deletes(change.deletes, change.deletes_from, table)
+    added = (*data, *(Added(each, DELETE_MANIFEST) for each in deletes))
+    removal = Removal(
+        paths=_named(change.remove),
+        places=_places(change.remove),
+        deletes=change.remove_deletes,
+        deletes_required=change.refuse_new_deletes,
+    )
+    _check_disjoint((*change.files, *change.deletes), removal.paths)
+    _check_kept(change.deletes_from, removal.paths)
+    # A change that takes rows away and adds none is one that others may rely on as such.
+    operation = "delete" if not data else "append" if removal.is_nothing and not deletes else "overwrite"
+    return _Step(Edit(operation, added, removal), _watch_rows(change))
+
+
+def _watch_rows(change: RowDelta) -> Watch | None:
+    read = Scope(change.conflicts_with)
+    is_serializable = change.isolation == "serializable"
+    names_files = any(each is not None and each.num_rows for each in (change.deletes_from, change.remove))
+    if change.isolation is None and not names_files and not change.remove_deletes:
+        return None
+    vectors = [path for each in change.deletes for path in vectors_in(each).to_pylist()]
+    of_vectors = None
+    if vectors and change.deletes_from is not None:
+        wanted = pa.array(vectors, pa.string())
+        of_vectors = change.deletes_from.filter(pc.is_in(change.deletes_from["file_path"], value_set=wanted))
+    return Watch(
+        change.validate_from,
+        appended=read if is_serializable else Scope(),
+        new_deletes=read if change.isolation and change.refuse_new_deletes else Scope(),
+        removed=read if is_serializable and change.refuse_new_deletes else Scope(),
+        rows_of=change.remove,
+        needed=change.deletes_from,
+        may_be_deleted=not change.refuse_new_deletes,
+        vectors_of=of_vectors,
+        equality_removed=equality_deletes_in(change.remove_deletes),
+    )
+
+
 def _added(files: tuple[NewFiles, ...], table: TableMetadata) -> tuple[Added, ...]:
-    return tuple(Added(each) for each in check_incoming(files, table) if each.files.num_rows)
+    found = tuple(Added(each) for each in check_incoming(files, table) if each.files.num_rows)
+    for each in found:
+        check_data(each.new)
+    return found
 
 
 def _named(remove: pa.Table | None) -> pa.Array | None:
@@ -245,6 +331,15 @@ def _places(remove: pa.Table | None) -> pa.Table | None:
     if remove is None or not set(columns).issubset(remove.column_names):
         return None
     return remove.select(columns)
+
+
+def _check_kept(deletes_from: pa.Table | None, gone: pa.Array | None) -> None:
+    if deletes_from is None or gone is None:
+        return
+    both = deletes_from.filter(pc.is_in(deletes_from["file_path"], value_set=gone))
+    if both.num_rows:
+        problem = "the file goes as a whole, so that rows cannot be deleted from it"
+        raise InvalidInput(problem, source=both["file_path"][0].as_py())
 
 
 def _check_disjoint(files: tuple[NewFiles, ...], paths: pa.Array | None) -> None:

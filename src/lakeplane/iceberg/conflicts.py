@@ -24,6 +24,7 @@ from lakeplane.iceberg.manifest_scan import Reading, list_manifests
 from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST, DELETED, EQUALITY_DELETES
 from lakeplane.iceberg.manifests import DATA_FACTS, DELETE_FACTS, Manifest, read_manifest
 from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.plan import told_apart
 from lakeplane.iceberg.pruning import partitions_of
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.model.expressions.physical import Mask, plain, to_mask
@@ -64,24 +65,44 @@ class Watch(NamedTuple):
     """No rows deleted from these data files, which are as plans have them."""
     ignore_equality: bool = False
     """Equality deletes apply to the files that come in the place of these, too."""
+    new_deletes: Scope = NOWHERE
+    """No rows deleted here by delete files."""
+    removed: Scope = NOWHERE
+    """No data files removed here; those that were written anew do not count."""
+    needed: pa.Table | None = None
+    """These data files are still there, as their rows are deleted by position."""
+    may_be_deleted: bool = False
+    """But for those that a snapshot has removed which does nothing but delete."""
+    vectors_of: pa.Table | None = None
+    """No rows deleted by position from these data files: their new vectors would hide that."""
+    equality_removed: pa.Table | None = None
+    """No data files added that these equality deletes, which go, apply to."""
 
 
-_OF_FILES: Final = ("file_path", "spec_id", "partition", "sequence_number")
+OF_FILES: Final = ("file_path", "spec_id", "partition", "sequence_number")
+"""What is to be known of data files whose deletes are looked for."""
 
 
 def check_conflicts(
-    table: TableMetadata, head: Snapshot | None, watch: Watch, reading: Reading, seen: set[int]
-) -> None:
+    table: TableMetadata,
+    head: Snapshot | None,
+    watch: Watch,
+    reading: Reading,
+    seen: dict[int, frozenset[str]],
+) -> frozenset[str]:
     """Refuse a change that what was committed since stands in the way of.
 
-    ``seen`` are snapshots that were looked at already, and gets those that are looked at now.
+    Gives the files that are needed no more, as others have deleted them. ``seen`` has what snapshots that
+    were looked at already have deleted of them, and gets those that are looked at now.
     """
-    if watch.rows_of is not None and (missing := set(_OF_FILES) - set(watch.rows_of.column_names)):
-        raise InvalidInput("files are to be given as a plan has them", field=", ".join(sorted(missing)))
-    for snapshot in snapshots_since(table, head, watch.since):
+    for files in (watch.rows_of, watch.needed, watch.vectors_of):
+        if files is not None and (missing := set(OF_FILES) - set(files.column_names)):
+            raise InvalidInput("files are to be given as a plan has them", field=", ".join(sorted(missing)))
+    since = snapshots_since(table, head, watch.since)
+    for snapshot in since:
         if snapshot.snapshot_id not in seen:
-            _check_snapshot(snapshot, watch, table, reading)
-            seen.add(snapshot.snapshot_id)
+            seen[snapshot.snapshot_id] = _check_snapshot(snapshot, watch, table, reading)
+    return frozenset[str]().union(*(seen[each.snapshot_id] for each in since))
 
 
 def snapshots_since(table: TableMetadata, head: Snapshot | None, since: int | None) -> list[Snapshot]:
@@ -134,19 +155,46 @@ def _by(entries: pa.Table, snapshot: Snapshot) -> pa.Table:
     return entries.filter(pc.and_(changed, pc.equal(plain(entries["snapshot_id"]), snapshot.snapshot_id)))
 
 
-def _check_snapshot(snapshot: Snapshot, watch: Watch, table: TableMetadata, reading: Reading) -> None:
-    ids = references(watch.appended.where) | references(watch.deleted.where)
-    adds_rows = snapshot.operation != "replace"
+def _check_snapshot(
+    snapshot: Snapshot, watch: Watch, table: TableMetadata, reading: Reading
+) -> frozenset[str]:
+    scopes = (watch.appended, watch.deleted, watch.removed)
+    ids = frozenset[int]().union(*(references(each.where) for each in scopes))
+    gone: set[str] = set()
     for listed, found in changes_of(snapshot, table, reading, ids):
         added = found.entries.filter(pc.equal(found.entries["status"], ADDED))
         if listed.content == DATA_MANIFEST:
             removed = found.entries.filter(pc.equal(found.entries["status"], DELETED))
-            if adds_rows:
-                _refuse(added, _in_scope(added, found, watch.appended, table), snapshot, "has added")
-            _refuse(removed, _in_scope(removed, found, watch.deleted, table), snapshot, "has removed")
-        elif adds_rows:
-            _refuse(added, _deletes_in_scope(added, found, watch.deleted, table), snapshot, "has deleted by")
-            _check_deletes(added, found.spec_id, watch, table, snapshot)
+            _check_data(found._replace(entries=added), removed, watch, table, snapshot)
+            gone.update(_needed_no_more(removed, watch, snapshot))
+        else:
+            _check_deletes(found._replace(entries=added), watch, table, snapshot)
+    return frozenset(gone)
+
+
+def _check_data(
+    manifest: Manifest, removed: pa.Table, watch: Watch, table: TableMetadata, snapshot: Snapshot
+) -> None:
+    added = manifest.entries
+    _refuse(removed, _in_scope(removed, manifest, watch.deleted, table), snapshot, "has removed")
+    if snapshot.operation != "replace":
+        _refuse(added, _in_scope(added, manifest, watch.appended, table), snapshot, "has added")
+        _refuse(removed, _in_scope(removed, manifest, watch.removed, table), snapshot, "has removed")
+    gone = watch.equality_removed
+    if gone is not None and gone.num_rows and added.num_rows:
+        # Only files that were written anew are older than their snapshot, so that these deletes apply.
+        hit = _hits(_as_planned(manifest, table), gone, table)
+        _refuse(added, hit, snapshot, "has added, with rows that a delete which is to go applies to,")
+
+
+def _needed_no_more(removed: pa.Table, watch: Watch, snapshot: Snapshot) -> list[str]:
+    if watch.needed is None or not removed.num_rows:
+        return []
+    hit = to_mask(pc.is_in(plain(removed["file_path"]), value_set=plain(watch.needed["file_path"])))
+    if not watch.may_be_deleted or snapshot.operation != "delete":
+        _refuse(removed, hit, snapshot, "has removed")
+    found: list[str] = removed["file_path"].filter(pa.array(hit)).to_pylist()
+    return found
 
 
 def _refuse(files: pa.Table, is_conflict: Mask, snapshot: Snapshot, what: str) -> None:
@@ -187,19 +235,40 @@ def _deletes_in_scope(files: pa.Table, manifest: Manifest, scope: Scope, table: 
     return inside
 
 
-def _check_deletes(
-    files: pa.Table, spec_id: int, watch: Watch, table: TableMetadata, snapshot: Snapshot
-) -> None:
-    """Refuse new deletes of rows of files that a change writes anew: the rows would come back."""
-    data = watch.rows_of
-    if data is None or not data.num_rows or not files.num_rows:
+def _check_deletes(manifest: Manifest, watch: Watch, table: TableMetadata, snapshot: Snapshot) -> None:
+    """Refuse new deletes of rows that were read, and of rows of files that are written anew."""
+    files = _as_planned(manifest, table)
+    if watch.vectors_of is not None:
+        positions = files.filter(pc.not_equal(files["content"], EQUALITY_DELETES))
+        hit = _hits(watch.vectors_of, positions, table)
+        _refuse(watch.vectors_of, hit, snapshot, "has deleted rows of")
+    if snapshot.operation == "replace":
+        # The same rows are deleted as before.
         return
-    if watch.ignore_equality:
-        files = files.filter(pc.not_equal(files["content"], EQUALITY_DELETES))
-    specs = {each.spec_id: each for each in table.partition_specs}
-    deletes = files.append_column("spec_id", pa.repeat(pa.scalar(spec_id, pa.int32()), files.num_rows))
-    found = attach_deletes(data.select(_OF_FILES), deletes, specs)
-    hit = to_mask(found.vector.is_valid())
-    for lists in (found.position, found.equality):
-        hit |= to_mask(pc.greater(pc.list_value_length(lists), 0))
-    _refuse(data, hit, snapshot, "has deleted rows of")
+    for scope in (watch.deleted, watch.new_deletes):
+        is_inside = _deletes_in_scope(manifest.entries, manifest, scope, table)
+        _refuse(files, is_inside, snapshot, "has deleted by")
+    if watch.rows_of is not None:
+        if watch.ignore_equality:
+            files = files.filter(pc.not_equal(files["content"], EQUALITY_DELETES))
+        hit = _hits(watch.rows_of, files, table)
+        _refuse(watch.rows_of, hit, snapshot, "has deleted rows of")
+
+
+def _as_planned(manifest: Manifest, table: TableMetadata) -> pa.Table:
+    """Entries of a manifest as plans have them."""
+    files = told_apart(manifest.entries, manifest.spec_id, table)
+    specs = pa.repeat(pa.scalar(manifest.spec_id, pa.int32()), files.num_rows)
+    return files.append_column("spec_id", specs)
+
+
+def _hits(data: pa.Table, deletes: pa.Table, table: TableMetadata) -> Mask:
+    """The data files that some of the deletes apply to."""
+    hit = np.zeros(data.num_rows, np.bool_)
+    if data.num_rows and deletes.num_rows:
+        specs = {each.spec_id: each for each in table.partition_specs}
+        found = attach_deletes(data.select(OF_FILES), deletes, specs)
+        hit |= to_mask(found.vector.is_valid())
+        for lists in (found.position, found.equality):
+            hit |= to_mask(pc.greater(pc.list_value_length(lists), 0))
+    return hit

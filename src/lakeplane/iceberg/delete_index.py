@@ -86,7 +86,7 @@ class _Index:
         self.partitions, self.delete_partitions = partition_codes(data, deletes)
         content = deletes["content"].to_numpy()
         puffin = to_mask(pc.equal(pc.utf8_upper(plain(deletes["file_format"])), "PUFFIN"))
-        named = _named(deletes)
+        named = only_data_file(deletes)
         self.named = named
         is_position = content == POSITION_DELETES
         has_name = to_mask(pc.is_valid(named))
@@ -201,7 +201,7 @@ class _Index:
             raise InvalidMetadata(problem, source=at, field="partition")
 
 
-def _named(deletes: pa.Table) -> pa.Array:
+def only_data_file(deletes: pa.Table) -> pa.Array:
     """The only data file that a position delete file is about, where it tells."""
     given = plain(deletes["referenced_data_file"])
     lower, upper = (_text(deletes, f"{which}_bounds.{PATH_ID}") for which in ("lower", "upper"))

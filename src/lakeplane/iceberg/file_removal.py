@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidInput, NotSupported
-from lakeplane.iceberg.delete_index import partition_codes
+from lakeplane.iceberg.delete_index import PATH_ID, only_data_file, partition_codes
 from lakeplane.iceberg.manifest_list import ManifestFile
 from lakeplane.iceberg.manifest_schema import DATA_MANIFEST, DELETED, EXISTING, FILE_COLUMNS, POSITION_DELETES
 from lakeplane.iceberg.manifest_write import Writing
@@ -41,11 +42,20 @@ class Removal(NamedTuple):
     """Where the named files are, if that is known: ``spec_id`` and ``partition``."""
     partitions: pa.Table | None = None
     """All files of some partitions: ``spec_id`` and ``partition``."""
+    deletes: pa.Table | None = None
+    """Delete files and vectors, as plans have them."""
+    deletes_required: bool = False
+    """Each of the deletes must be there."""
+
+    @property
+    def takes_data(self) -> bool:
+        """Whether it names data files."""
+        return self.where != FALSE or bool(self.paths) or self.partitions is not None
 
     @property
     def is_nothing(self) -> bool:
         """Whether it names no file at all."""
-        return self.where == FALSE and not self.paths and self.partitions is None
+        return not self.takes_data and not self.deletes
 
 
 class DeleteRemoval(NamedTuple):
@@ -53,7 +63,7 @@ class DeleteRemoval(NamedTuple):
 
     removal: Removal
     data_paths: pa.Array
-    """The data files that go: their deletion vectors go, too."""
+    """The data files that go: their vectors go, too, and deletes of positions in them alone."""
     oldest: int
     """The least data sequence number that is left: what is older than it deletes nothing."""
 
@@ -173,22 +183,35 @@ def _cut(entries: pa.Table, goes: Mask, snapshot_id: int) -> Cut:
 def cut_deletes(data: bytes, listed: ManifestFile, removal: DeleteRemoval, writing: Writing) -> Cut | None:
     """Take delete files out of a manifest that apply to no data file any more; None if it has none."""
     _check_readable(listed)
-    found = read_manifest(data, listed, writing.table, columns=FILE_COLUMNS.names)
+    table = writing.table
+    found = read_manifest(data, listed, table, columns=FILE_COLUMNS.names, statistics_of=(PATH_ID,))
     entries = found.entries
     goes = np.zeros(entries.num_rows, np.bool_)
     if removal.removal.partitions is not None:
         goes |= in_partitions(entries, found.spec_id, removal.removal.partitions)
     if removal.removal.where != FALSE:
-        goes |= _in_whole_partitions(entries, removal.removal.where, writing.table.spec_by_id(found.spec_id))
+        goes |= _in_whole_partitions(entries, removal.removal.where, table.spec_by_id(found.spec_id))
+    if removal.removal.deletes:
+        ours, named = delete_keys(entries, removal.removal.deletes)
+        goes |= np.isin(ours, named)
     if len(removal.data_paths):
-        referenced = pc.is_in(plain(entries["referenced_data_file"]), value_set=removal.data_paths)
-        puffin = pc.equal(pc.utf8_upper(plain(entries["file_format"])), "PUFFIN")
-        vector = pc.and_(puffin, pc.equal(plain(entries["content"]), POSITION_DELETES))
-        goes |= to_mask(pc.and_(vector, referenced))
+        referenced = pc.is_in(only_data_file(entries), value_set=removal.data_paths)
+        goes |= to_mask(pc.and_(pc.equal(plain(entries["content"]), POSITION_DELETES), referenced))
     numbers = plain(entries["sequence_number"]).fill_null(0).to_numpy()
     goes |= (numbers > 0) & (numbers < removal.oldest)
     goes &= entries["status"].to_numpy() != DELETED
     return _cut(entries, goes, writing.snapshot_id) if goes.any() else None
+
+
+def delete_keys(*files: pa.Table) -> list[npt.NDArray[np.int64]]:
+    """A number for each delete file, the same in all tables; vectors of one file differ by their place."""
+    told = [each.select(["file_path", "content_offset"]) for each in files]
+    whole = pa.concat_tables(told, promote_options="permissive")
+    paths = plain(whole["file_path"]).dictionary_encode().indices.to_numpy().astype(np.int64)
+    places = plain(whole["content_offset"]).cast(pa.int64()).dictionary_encode(null_encoding="encode")
+    codes = paths * (len(places.dictionary) + 1) + places.indices.to_numpy()
+    ends = np.cumsum([each.num_rows for each in files])
+    return np.split(codes, ends[:-1])
 
 
 def _in_whole_partitions(entries: pa.Table, where: Predicate, spec: PartitionSpec) -> Mask:
@@ -202,8 +225,8 @@ def _in_whole_partitions(entries: pa.Table, where: Predicate, spec: PartitionSpe
     return found
 
 
-def may_lose_deletes(listed: ManifestFile, removal: DeleteRemoval) -> bool:
-    """Whether a manifest of deletes has to be looked at."""
+def may_lose_deletes(listed: ManifestFile, removal: DeleteRemoval, *, is_named: bool) -> bool:
+    """Whether a manifest of deletes has to be looked at; those that go by name may be in it, or not."""
     if listed.content == DATA_MANIFEST:
         return False
-    return bool(removal.data_paths) or (listed.min_sequence_number or 0) < removal.oldest
+    return is_named or bool(removal.data_paths) or (listed.min_sequence_number or 0) < removal.oldest

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.file_removal import coverage
 from lakeplane.iceberg.manifest_scan import Reading, list_manifests, scan
-from lakeplane.iceberg.manifest_schema import DATA_MANIFEST, FILE_COLUMNS, arrow_type
+from lakeplane.iceberg.manifest_schema import DATA, DATA_MANIFEST, FILE_COLUMNS, arrow_type
 from lakeplane.iceberg.manifests import STATISTICS
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
@@ -90,6 +90,14 @@ def _check_once(files: Sequence[NewFiles]) -> None:
         raise InvalidInput("the file is added twice", source=twice[0]["values"].as_py())
 
 
+def check_data(new: NewFiles) -> None:
+    """Refuse delete files: taken for data, what they delete would be rows."""
+    if "content" in new.files.column_names:
+        other = new.files.filter(pc.not_equal(new.files["content"], DATA))
+        if other.num_rows:
+            raise InvalidInput("it holds no data", source=other["file_path"][0].as_py(), field="content")
+
+
 def check_against(
     files: Sequence[NewFiles], table: TableMetadata, parent: Snapshot | None, reading: Reading
 ) -> None:
@@ -110,7 +118,7 @@ def check_against(
 def check_inside(files: Sequence[NewFiles], where: Predicate, table: TableMetadata) -> None:
     """Refuse files whose rows do not all match a condition."""
     for each in check_incoming(files, table):
-        known = _with_statistics(each.files, sorted(references(where)))
+        known = with_statistics(each.files, sorted(references(where)))
         found = coverage(known, where, table.spec_by_id(each.spec_id), table.schema)
         outside = np.flatnonzero(~found.whole)
         if len(outside):
@@ -118,7 +126,7 @@ def check_inside(files: Sequence[NewFiles], where: Predicate, table: TableMetada
             raise InvalidInput(f"not all of its rows match: {where}", source=path)
 
 
-def _with_statistics(files: pa.Table, field_ids: Sequence[int]) -> pa.Table:
+def with_statistics(files: pa.Table, field_ids: Sequence[int]) -> pa.Table:
     """The statistics of some fields in columns of their own, as manifests are read."""
     for name in STATISTICS:
         type_ = FILE_COLUMNS.field(name).type

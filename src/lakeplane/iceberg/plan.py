@@ -196,13 +196,13 @@ def _plan(
     data = [each for each in stacks if each.content == DATA_MANIFEST]
     pruned = [_prune(each, request, reading, select) for each in data]
     kept = [
-        each._replace(files=_told_apart(each.files, stack.spec_id, table))
+        each._replace(files=told_apart(each.files, stack.spec_id, table))
         for stack, each in zip(data, pruned, strict=True)
     ]
     distinct = tuple(dict.fromkeys(residual for each in kept for residual in each.residuals))
     files = _below([_numbered(each, distinct) for each in kept], request.told)
     deletes = _below(
-        [_told_apart(each.files, each.spec_id, table) for each in stacks if each.content != DATA_MANIFEST],
+        [told_apart(each.files, each.spec_id, table) for each in stacks if each.content != DATA_MANIFEST],
         (*_INHERITED, *DELETE_FACTS, *_PATH_BOUNDS),
     )
     files, deletes = _with_deletes(files, deletes, table)
@@ -283,7 +283,7 @@ _PATH_BOUNDS: Final = tuple(f"{which}_bounds.{PATH_ID}" for which in ("lower", "
 _INHERITED: Final = ("snapshot_id", "sequence_number", "file_sequence_number", "spec_id", "partition")
 
 
-def _told_apart(files: pa.Table, spec_id: int, table: TableMetadata) -> pa.Table:
+def told_apart(files: pa.Table, spec_id: int, table: TableMetadata) -> pa.Table:
     """Partitions that can lie below those of other specs.
 
     Early v1 tables number the fields of each spec from 1000 on, so that other specs may have fields of other

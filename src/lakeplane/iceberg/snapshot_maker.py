@@ -25,6 +25,7 @@ from lakeplane.iceberg.file_removal import (
     Removal,
     cut_data,
     cut_deletes,
+    delete_keys,
     may_lose_deletes,
 )
 from lakeplane.iceberg.manifest_list import (
@@ -127,8 +128,8 @@ class SnapshotMaker:
         """All files that were written, in order."""
         self.named: dict[str, frozenset[str]] = {}
         """The manifests that each manifest list names."""
-        self.looked_at: set[int] = set()
-        """Snapshots of others that are known to be in nobody's way."""
+        self.looked_at: dict[int, frozenset[str]] = {}
+        """Snapshots of others that are not in the way, and what they have deleted that is needed no more."""
         self._uid = outside.new_id()
         self._numbers = itertools.count()
         self._added: dict[object, tuple[ManifestFile, ...]] = {}
@@ -192,7 +193,8 @@ class SnapshotMaker:
         """The manifests of new files."""
         found: list[ManifestFile] = []
         for position, each in enumerate(added):
-            key = position, writing.table.format_version
+            # Of deletes, those of files that are gone are left out, and then there are fewer.
+            key = position, each.new.files.num_rows, writing.table.format_version
             if key not in self._added:
                 self._added[key] = tuple(self._write_new(each, writing))
             found += self._added[key]
@@ -228,15 +230,16 @@ class SnapshotMaker:
         """What is left of manifests, the files that go, and how many manifests were replaced."""
         if edit.removal.is_nothing:
             return list(manifests), [], 0
-        cuts = self._cut_data(manifests, edit.removal, writing)
+        cuts = self._cut_data(manifests, edit.removal, writing) if edit.removal.takes_data else {}
         _check_found(edit.removal, cuts)
         left = [_left(each, cuts) for each in manifests]
+        of_deletes: dict[str, _Without] = {}
         if any(each.content != DATA_MANIFEST for each in left):
-            gone = _paths(cuts)
             oldest = _oldest([each for each in (*new, *left) if each.content == DATA_MANIFEST], writing.table)
-            of_deletes = DeleteRemoval(edit.removal, gone, oldest)
-            cuts |= self._cut_deletes(left, of_deletes, writing)
-            left = [_left(each, cuts) for each in left]
+            of_deletes = self._cut_deletes(left, DeleteRemoval(edit.removal, _paths(cuts), oldest), writing)
+            left = [_left(each, of_deletes) for each in left]
+        _check_deletes_found(edit.removal, of_deletes)
+        cuts |= of_deletes
         return left, [each.removed for each in cuts.values()], len(cuts)
 
     def _cut_data(
@@ -255,7 +258,12 @@ class SnapshotMaker:
     def _cut_deletes(
         self, manifests: Sequence[ManifestFile], removal: DeleteRemoval, writing: Writing
     ) -> dict[str, _Without]:
-        chosen = [each for each in manifests if _has_live_files(each) and may_lose_deletes(each, removal)]
+        named = _may_lose_deletes(list_table(manifests), removal.removal, writing.table)
+        chosen = [
+            each
+            for each, is_named in zip(manifests, named, strict=True)
+            if _has_live_files(each) and may_lose_deletes(each, removal, is_named=bool(is_named))
+        ]
         # What goes along depends on all that goes, so that nothing holds for a next attempt but the same.
         key = (removal.oldest, tuple(sorted(removal.data_paths.to_pylist())))
         return self._cut(chosen, writing, lambda data, each: cut_deletes(data, each, removal, writing), key)
@@ -441,6 +449,13 @@ def _may_lose_files(listed: pa.Table, removal: Removal, table: TableMetadata) ->
     return wanted
 
 
+def _may_lose_deletes(listed: pa.Table, removal: Removal, table: TableMetadata) -> Mask:
+    """Which manifests may hold deletes that go by their names."""
+    if not removal.deletes:
+        return np.zeros(listed.num_rows, np.bool_)
+    return manifests_may_hold(listed, removal.deletes, table)
+
+
 def _identity(listed: ManifestFile, table: TableMetadata) -> tuple[object, ...]:
     """What must be the same for what was written for a manifest to hold."""
     inherited = (listed.sequence_number, listed.added_snapshot_id, listed.first_row_id)
@@ -462,6 +477,18 @@ def _paths(cuts: Mapping[str, _Without]) -> pa.Array:
 def _oldest(manifests: Sequence[ManifestFile], table: TableMetadata) -> int:
     numbers = [each.min_sequence_number for each in manifests if _has_live_files(each)]
     return min((each for each in numbers if each is not None), default=table.last_sequence_number + 1)
+
+
+def _check_deletes_found(removal: Removal, cuts: Mapping[str, _Without]) -> None:
+    if not removal.deletes or not removal.deletes_required:
+        return
+    tables = [each.removed.files for each in cuts.values()]
+    wanted, *found = delete_keys(removal.deletes, *tables)
+    missing = np.flatnonzero(~np.isin(wanted, np.concatenate(found))) if found else np.arange(len(wanted))
+    if len(missing):
+        problem = f"{len(missing)} of the deletes that are to be replaced are gone"
+        path = removal.deletes["file_path"][int(missing[0])].as_py()
+        raise CommitConflict(problem, source=path, hint="Read the table again")
 
 
 def _check_found(removal: Removal, cuts: Mapping[str, _Without]) -> None:
