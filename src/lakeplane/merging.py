@@ -18,8 +18,8 @@ class Merge:
 
     Clauses of one kind are tried in the order in which they were added: the first whose condition holds
     decides about a row. Conditions and values are SQL, columns of Spark, or plain values; in SQL the table is
-    called ``t`` and the source ``s``, unless the MERGE was begun with other names. The value ``DEFAULT`` is the
-    ``write-default`` of the column.
+    called ``t`` and the source ``s``, unless the MERGE was begun with other names. The value ``DEFAULT`` is
+    the ``write-default`` of the column.
     """
 
     def __init__(self, merging: Merging, run: Run) -> None:

@@ -226,7 +226,7 @@ def _names(schema: Schema) -> set[str]:
 def _mode(statement: Statement, table: TableMetadata, how: RowHow) -> Mode:
     name = f"write.{statement}.mode"
     text = how.get("mode") or how.get("options", {}).get(name) or table.properties.get(name, "copy-on-write")
-    found = next((each for each in get_args(Mode) if each == text.strip().lower()), None)
+    found: Mode | None = next((each for each in get_args(Mode) if each == text.strip().lower()), None)
     if found is None:
         raise InvalidInput(f"{text!r:.80} is no mode", field=name, hint=f"One of {', '.join(get_args(Mode))}")
     if found == "merge-on-read" and table.format_version == 1:
@@ -240,7 +240,8 @@ def _isolation(statement: Statement, table: TableMetadata, how: RowHow) -> Isola
         return how["isolation"]
     name = f"write.{statement}.isolation-level"
     text = table.properties.get(name, "serializable")
-    found = next((each for each in get_args(Isolation) if each == text.strip().lower()), None)
+    levels: tuple[Isolation, ...] = get_args(Isolation)
+    found = next((each for each in levels if each == text.strip().lower()), None)
     if found is None:
         hint = f"One of {', '.join(get_args(Isolation))}"
         raise InvalidInput(f"{text!r:.80} is no isolation level", field=name, hint=hint)

@@ -1,9 +1,9 @@
 """Rows that are computed once, however often they are looked at, and whatever they are made of.
 
 A source may be random, or read from something that changes: looked at twice it would be two sources, and a
-change that was found with one and made with the other loses rows or has them twice. So it is computed once and
-kept by Spark, without the way back to what it was made of: if a part of it is lost, the job fails instead of
-computing it anew.
+change that was found with one and made with the other loses rows or has them twice. So it is computed once
+and kept by Spark, without the way back to what it was made of: if a part of it is lost, the job fails instead
+of computing it anew.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from lakeplane.errors import InvalidInput
 from lakeplane.model.schema import Schema
 from lakeplane.spark.assignments import ACTION, assigned, expression, value_of, with_values
 from lakeplane.spark.held import pinned, width_of
-from lakeplane.spark.placement import FILE_NUMBER, ROW_POSITION
+from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
 from lakeplane.spark.scan_columns import quoted
 from lakeplane.spark.session import is_case_sensitive
 

@@ -15,7 +15,7 @@ from lakeplane.spark.align import align_frame, row_refused
 from lakeplane.spark.assignments import ACTION, assigned, with_values
 from lakeplane.spark.held import held
 from lakeplane.spark.merge import SOURCE_ROW, Merging, Source, met_rows, unmet_rows
-from lakeplane.spark.placement import FILE_NUMBER, ROW_POSITION
+from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
 from lakeplane.spark.row_positions import positions_of
 from lakeplane.spark.session import is_case_sensitive
 

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from lakeplane.errors import InvalidInput
-from lakeplane.spark.placement import FILE_NUMBER, ROW_POSITION
+from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
 
 if TYPE_CHECKING:
     import pyarrow as pa

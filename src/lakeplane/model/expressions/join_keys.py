@@ -41,7 +41,7 @@ class Sides(NamedTuple):
 
 
 def join_keys(text: str, sides: Sides) -> JoinKeys:
-    """Look for what a join condition, in Spark's SQL, says of a table: nothing, where it is not understood."""
+    """Look for what a join condition, in Spark's SQL, says of a table: nothing where it is not clear."""
     import sqlglot  # noqa: PLC0415 - slow to import
     from sqlglot.errors import SqlglotError  # noqa: PLC0415
 
