@@ -40,6 +40,7 @@ def connect(
     cache_folder: str | Path | None = None,
     scratch: str | Path | None = None,
     spark_schemes: Mapping[str, str] = SPARK_SCHEMES,
+    name: str = "lake",
     **options: Any,
 ) -> Lake:
     """Connect to a catalog.
@@ -60,12 +61,14 @@ def connect(
 
     What is read of manifests is kept in memory, up to ``cache_bytes``, and in the folder ``cache_folder``
     of this machine if one is given, for the next process.
+
+    ``name`` is what SQL may call the lake, in front of namespaces: ``lake.shop.orders``.
     """
     text = str(target)
     if not text:
         # An empty setting must not turn the directory that somebody happens to be in into a warehouse.
         raise InvalidInput("an empty text names no catalog", hint="Give a directory or a URL")
-    resources = _resources(cache_bytes, cache_folder, spark, scratch, spark_schemes)
+    resources = _resources(cache_bytes, cache_folder, spark, scratch, spark_schemes)._replace(name=name)
     return Lake(_catalog(text, warehouse, locations, options), resources)
 
 

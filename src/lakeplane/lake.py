@@ -45,6 +45,9 @@ from lakeplane.table import Table, View
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lakeplane.spark.frames import DataFrame
+    from lakeplane.sql.front import Front
+
 _NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
 
 
@@ -54,9 +57,28 @@ class Lake:
     def __init__(self, catalog: Catalog, resources: Resources | None = None) -> None:
         self._catalog = catalog
         self._resources = resources or Resources(ManifestCache())
+        self._front: Front | None = None
 
     def __repr__(self) -> str:
         return f"Lake({self._catalog!r})"
+
+    @property
+    def name(self) -> str:
+        """What the lake is called in SQL: ``lake.shop.orders`` is the same as ``shop.orders``."""
+        return self._resources.name
+
+    def sql(self, text: str) -> DataFrame:
+        """Run a statement of SQL; the answer is an ordinary DataFrame of Spark.
+
+        ``SELECT`` and all other statements that Spark's users know for Iceberg tables work on the tables and views of
+        the lake, together with everything that the session knows; statements that touch no table of the lake
+        go to Spark as they are.
+        """
+        from lakeplane.sql.front import Front  # noqa: PLC0415 - rows bring pyspark
+
+        if self._front is None:
+            self._front = Front(self, self._resources.spark)
+        return self._front.run(text)
 
     def namespaces(self, under: str | Namespace | None = None) -> list[str]:
         """The namespaces directly inside another one, or at the top."""

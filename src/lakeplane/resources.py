@@ -21,3 +21,5 @@ class Resources(NamedTuple):
     scratch: str | None = None
     """A folder of this machine that a Spark Connect server sees, too."""
     spark_schemes: Mapping[str, str] = SPARK_SCHEMES
+    name: str = "lake"
+    """What the lake is called in SQL."""

@@ -80,7 +80,7 @@ def _condition(reader: LeafReader, position: int, *, negated: bool) -> tuple[Pre
         if text.partners[position] != after:
             text.refuse(after, "expected AND, OR or a closing bracket")
         return inner, after + 1
-    after = _leaf_end(text, position)
+    after = leaf_end(text, position)
     if after == position:
         text.refuse(position, "expected a condition")
     found = reader.read(position, after, negated=negated)
@@ -106,7 +106,7 @@ def _is_group(text: Text, opening: int) -> bool:
     return True
 
 
-def _leaf_end(text: Text, position: int) -> int:
+def leaf_end(text: Text, position: int) -> int:
     """The first token after a leaf."""
     start, cases, between = position, 0, False
     while True:
