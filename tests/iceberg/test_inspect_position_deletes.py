@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 
 from lakeplane.avro.write import write_avro
 from lakeplane.errors import InvalidMetadata, LakeplaneError, LimitExceeded, NotSupported
-from lakeplane.iceberg import inspect_position_deletes
+from lakeplane.iceberg import inspect_position_deletes, position_delete_files
 from lakeplane.iceberg.avro_schema import avro_record
 from lakeplane.iceberg.deletion_vectors import write_vectors
 from lakeplane.iceberg.inspect import inspect
@@ -215,7 +215,7 @@ def test_more_positions_than_memory_should_hold_are_refused_before_a_file_is_rea
 
 def test_a_parquet_file_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     built = holding(parquet(columns(DELETED)))
-    monkeypatch.setattr(inspect_position_deletes, "MAX_COLUMN_BYTES", 100)
+    monkeypatch.setattr(position_delete_files, "MAX_COLUMN_BYTES", 100)
     with pytest.raises(LimitExceeded, match="its paths and positions take"):
         look(built)
 

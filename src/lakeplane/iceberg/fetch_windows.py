@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.model.parallel import in_parallel
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+ReadRanges: TypeAlias = Callable[[Sequence[tuple[str, int, int]]], list[bytes]]
+"""Reads parts of files: path, where it starts, and how long it is."""
 
 WINDOW_BYTES: Final = 64 << 20
 UNKNOWN_BYTES: Final = 1 << 20
@@ -25,7 +28,7 @@ def fetch_all(
 ) -> list[R]:
     """Do something with each thing and the bytes of its files; ``reading`` tells with how many at a time."""
     results: list[R] = []
-    for window in _windows(things, size_of):
+    for window in windows(things, size_of):
         paths = [paths_of(each) for each in window]
         contents = iter(reading.read_many([path for each in paths for path in each]))
         work = [(each, [next(contents) for _ in own]) for each, own in zip(window, paths, strict=True)]
@@ -33,7 +36,8 @@ def fetch_all(
     return results
 
 
-def _windows(things: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+def windows(things: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Things in their order, as many together as a window takes."""
     waiting: list[T] = []
     size = 0
     for each in things:

@@ -7,17 +7,15 @@ in by itself, and ORC files, whose columns Spark finds by name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeplane.errors import InvalidMetadata, LimitExceeded, NotSupported
+from lakeplane.iceberg.fetch_windows import ReadRanges
 from lakeplane.model.name_mapping import MappedField, NameMapping
-
-ReadRanges = Callable[[Sequence[tuple[str, int, int]]], list[bytes]]
-"""Reads parts of files: path, where it starts, and how long it is."""
 
 _TAIL: Final = 16 << 10
 _LARGEST_FOOTER: Final = 64 << 20

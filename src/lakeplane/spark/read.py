@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql import types as s
 
 from lakeplane.errors import InvalidInput, NotSupported
+from lakeplane.iceberg.fetch_windows import ReadRanges
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.expressions.tree import TRUE, Opaque, leaves, references
 from lakeplane.model.schema import Schema
@@ -25,7 +26,6 @@ from lakeplane.model.types import TIME, TIMESTAMP, TIMESTAMPTZ, Field, walk
 from lakeplane.spark.arrow_rows import NUMBER, POSITION, Decoding, decoder
 from lakeplane.spark.constants import constants_of, identity_name, join_constants
 from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, find_way, load
-from lakeplane.spark.file_schemas import ReadRanges
 from lakeplane.spark.guards import History, history_of
 from lakeplane.spark.metadata_columns import (
     NAMES,

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeplane.errors import InvalidMetadata
+from lakeplane.iceberg.fetch_windows import ReadRanges
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.name_mapping import PROPERTY, NameMapping, read_name_mapping
 from lakeplane.model.types import Field
 from lakeplane.spark.constants import identity_source
-from lakeplane.spark.file_schemas import FileSchema, Footer, ReadRanges, Stored, read_schemas
+from lakeplane.spark.file_schemas import FileSchema, Footer, Stored, read_schemas
 from lakeplane.spark.guards import History, history_of
 from lakeplane.spark.scan_columns import fields_to_look_for, reads_nanos
 
