@@ -118,9 +118,10 @@ def with_values(
         rows: A frame with the column ``ACTION``.
         schema: The columns of the table.
         clauses: The values by the number of the clause; columns that are not named take their defaults.
-        keep: Other columns of the frame that stay.
+        keep: Columns of the frame that stay, beside ``ACTION``.
     """
     case_sensitive = is_case_sensitive(rows.sparkSession)
+    keep = [ACTION, *keep]
     raw = rows.select(
         *keep,
         *[

@@ -30,6 +30,10 @@ SPEC: Final = "__lakeplane_spec"
 PARTITION: Final = "__lakeplane_partition"
 FIRST_ROW: Final = "__lakeplane_first_row"
 SEQUENCE: Final = "__lakeplane_sequence"
+ROW: Final = "__lakeplane_row"
+"""The row of the file in its plan; a column of this name is there in the files of plans that are read."""
+SCOPE: Final = "__lakeplane_scope"
+"""A number of the partition, among those that deletes apply to; likewise."""
 
 
 def identity_name(field_id: int) -> str:
@@ -59,6 +63,8 @@ def constants_of(
                 found[name] = Constant(s.LongType(), _plain(files["first_row_id"]).cast(pa.int64()))
             case "__lakeplane_sequence":
                 found[name] = Constant(s.LongType(), _plain(files["sequence_number"]).cast(pa.int64()))
+            case "__lakeplane_row" | "__lakeplane_scope":
+                found[name] = Constant(s.LongType(), _plain(files[name]))
             case "__lakeplane_partition":
                 found[name] = partitions(files, table)
     for column_id, field in identities.items():

@@ -140,7 +140,7 @@ def met_rows(
         for number, each in merging.of("matched", "not matched by source").items()
         if each.does == "update"
     }
-    return with_values(rows, schema, updates, [FILE_NUMBER, ROW_POSITION, SOURCE_ROW, ACTION, *carried])
+    return with_values(rows, schema, updates, [FILE_NUMBER, ROW_POSITION, SOURCE_ROW, *carried])
 
 
 def unmet_rows(source: Source, met: DataFrame, merging: Merging, schema: Schema) -> DataFrame | None:
@@ -152,7 +152,7 @@ def unmet_rows(source: Source, met: DataFrame, merging: Merging, schema: Schema)
     rows = source.rows.join(known, SOURCE_ROW, "left_anti").alias(merging.source)
     rows = rows.withColumn(ACTION, _chosen(inserts)).where(F.col(ACTION) > 0)
     values = {number: _inserted(each, source.rows, merging, schema) for number, each in inserts.items()}
-    return with_values(rows, schema, values, [ACTION]).drop(ACTION)
+    return with_values(rows, schema, values, []).drop(ACTION)
 
 
 def _chosen(clauses: Mapping[int, Clause]) -> Column:

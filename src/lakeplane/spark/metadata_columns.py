@@ -18,6 +18,10 @@ from lakeplane.spark.scan_columns import Recipe
 NAMES: Final = ("_file", "_pos", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number")
 """Those that can be read."""
 
+FILE_NUMBER: Final = "__lakeplane_row_file"
+ROW_POSITION: Final = "__lakeplane_row_pos"
+"""Where a row lies, for who changes rows: the row of its file in ``plan.files``, and its position there."""
+
 _STORED: Final = ("_row_id", "_last_updated_sequence_number")
 _NEEDS: Final = {
     "_file": {FILE},

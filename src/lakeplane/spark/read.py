@@ -18,23 +18,29 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql import types as s
 
 from lakeplane.errors import InvalidInput, NotSupported
+from lakeplane.files.deleted_positions import deleted_positions
 from lakeplane.iceberg.fetch_windows import ReadRanges
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.expressions.tree import TRUE, Opaque, leaves, references
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import TIME, TIMESTAMP, TIMESTAMPTZ, Field, walk
 from lakeplane.spark.arrow_rows import NUMBER, POSITION, Decoding, decoder
-from lakeplane.spark.constants import constants_of, identity_name, join_constants
+from lakeplane.spark.constants import ROW, constants_of, identity_name, join_constants
+from lakeplane.spark.deleted_rows import without_deleted
+from lakeplane.spark.equality_deletes import Keys, constants_for, without_equal
 from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, find_way, load
 from lakeplane.spark.guards import History, history_of
 from lakeplane.spark.metadata_columns import (
+    FILE_NUMBER,
     NAMES,
+    ROW_POSITION,
     is_metadata,
     metadata_field,
     metadata_recipe,
     needs_position,
     stored_fields,
 )
+from lakeplane.spark.parts import Part, numbered, parts_of
 from lakeplane.spark.scan_columns import Recipe, by_id, by_name, opaque_name, quoted
 from lakeplane.spark.scan_groups import ByArrow, ByIds, ByNames, Group, group_files
 from lakeplane.spark.session import allow_time, is_case_sensitive, read_by_id, runs_in_utc, version_of
@@ -42,6 +48,8 @@ from lakeplane.spark.splits import brought_to, scanning_session
 from lakeplane.spark.types import shown_type, to_spark
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyroaring import BitMap64
     from pyspark.sql import SparkSession
 
 
@@ -68,34 +76,90 @@ def read_plan(
     where: str | None = None,
     *,
     access: Access = _DEFAULT,
+    placed: bool = False,
+    without: Mapping[int, BitMap64] | None = None,
 ) -> DataFrame:
     """Make a DataFrame of the rows of a plan, with all columns of its schema or with some.
 
     ``where`` is the text that the plan was made with: what the plan could not decide is filtered by Spark.
     The plan must be made with the session's time zone and its sense of case (``session_zone`` and
     ``is_case_sensitive`` tell them).
+
+    Rows that are deleted are left out, and so are those at further positions ``without``, by rows of
+    ``plan.files``. With ``placed``, two more columns at the end tell where a row lies: ``FILE_NUMBER`` is the
+    row of its file in ``plan.files``, and ``ROW_POSITION`` its position in the file.
     """
     _check(plan)
     filtered = where is not None and any(each != TRUE for each in plan.residuals)
     shown = _chosen(session, plan, columns)
     read = _with_references(plan, shown) if filtered else shown
     _prepare(session, read)
-    frames = [_scan(session, plan, each, read, access) for each in _groups(session, plan, read, access)]
+    more = (FILE_NUMBER, ROW_POSITION) if placed else ()
+    rows = _Rows(session, numbered(plan), access)
+    parts = parts_of(rows.plan, _deleted(rows.plan, access, without or {}))
+    frames = [frame for part in parts for frame in _part(rows, part, read, more)]
     if not frames:
-        frames = [session.createDataFrame([], to_spark(Schema(tuple(read))))]
+        places = [s.StructField(each, s.LongType()) for each in more]
+        frames = [session.createDataFrame([], s.StructType([*to_spark(Schema(tuple(read))), *places]))]
     frame: DataFrame = functools.reduce(DataFrame.unionAll, frames)
     if filtered and where is not None:
         frame = frame.where(where)
     if len(read) != len(shown):
-        frame = frame.select(*[F.col(quoted(each.name)) for each in shown])
+        frame = frame.select(*[F.col(quoted(each)) for each in (*[one.name for one in shown], *more)])
     return frame
 
 
+class _Rows(NamedTuple):
+    """A plan whose files have numbers, and how they are read."""
+
+    session: SparkSession
+    plan: ReadPlan
+    access: Access
+
+
+def _deleted(plan: ReadPlan, access: Access, without: Mapping[int, BitMap64]) -> dict[int, BitMap64]:
+    """The deleted positions of files, by their rows in the plan."""
+    found = dict(without)
+    if not plan.deletes.num_rows:
+        return found
+    if access.read_ranges is None:
+        problem = "delete files apply to the rows, and no store was given to read them from"
+        raise NotSupported(problem, source=plan.deletes["file_path"][0].as_py())
+    for row, positions in deleted_positions(plan.files, plan.deletes, access.read_ranges).items():
+        found[row] = found[row] | positions if row in found else positions
+    return found
+
+
+def _part(rows: _Rows, part: Part, fields: list[Field], more: Sequence[str]) -> list[DataFrame]:
+    """Read files to which the same deletes apply."""
+    if not part.equalities:
+        return _read_files(rows, part.files, fields, more, part.deleted)
+    keys = Keys(rows.plan, part.equalities, stored_fields(fields))
+    extra = constants_for(part.equalities)
+    frames = _read_files(rows, part.files, [*fields, *keys.hidden], (*more, *extra), part.deleted)
+
+    def read_deletes(files: pa.Table, wanted: Sequence[Field], constants: Sequence[str]) -> DataFrame:
+        return functools.reduce(DataFrame.unionAll, _read_files(rows, files, wanted, constants, {}))
+
+    frame: DataFrame = functools.reduce(DataFrame.unionAll, frames)
+    frame = without_equal(frame, rows.plan, part.equalities, keys, read_deletes)
+    return [frame.drop(*[each.name for each in keys.hidden], *extra)]
+
+
+def _read_files(
+    rows: _Rows,
+    files: pa.Table,
+    fields: Sequence[Field],
+    more: Sequence[str],
+    deleted: Mapping[int, BitMap64],
+) -> list[DataFrame]:
+    """Read columns of files, each group in the way that it can be read; leave out deleted positions."""
+    places = bool(deleted) or ROW_POSITION in more
+    groups = _groups(rows, rows.plan._replace(files=files), fields, places=places)
+    return [_scan(rows, each, fields, more, deleted) for each in groups]
+
+
 def _check(plan: ReadPlan) -> None:
-    if plan.deletes.num_rows:
-        some = ", ".join(plan.deletes["file_path"].slice(0, 3).to_pylist())
-        problem = f"{plan.deletes.num_rows} delete files apply to the rows: {some}"
-        raise NotSupported(problem, source=plan.table.location, hint="Rewrite the data files without them")
     encrypted = plan.files.filter(pc.is_valid(plan.files["key_metadata"]))
     if encrypted.num_rows:
         raise NotSupported("the file is encrypted", source=encrypted["file_path"][0].as_py())
@@ -154,19 +218,21 @@ def _prepare(session: SparkSession, fields: list[Field]) -> None:
         raise NotSupported(f"Spark {session.version} has no type for time", field=times[0], hint=hint)
 
 
-def _groups(session: SparkSession, plan: ReadPlan, fields: list[Field], access: Access) -> list[Group]:
+def _groups(rows: _Rows, plan: ReadPlan, fields: Sequence[Field], *, places: bool) -> list[Group]:
     if not plan.files.num_rows:
         return []
+    session = rows.session
     stored = stored_fields(fields)
     # Spark tells no positions of rows of ORC files, and moves local times by the clock of its machine.
     has_orc = "ORC" in pc.unique(pc.utf8_upper(plan.files["file_format"])).to_pylist()
     has_local_times = any(each.type is TIMESTAMP for each in walk(tuple(stored)))
     orc_by_arrow = has_orc and (
-        needs_position(fields)
+        places
+        or needs_position(fields)
         or (has_local_times and not runs_in_utc(session))
         or (version_of(session) < _READS_ORC_INSTANTS and _has_instants(plan))
     )
-    return group_files(plan, stored, access.read_ranges, orc_by_arrow=orc_by_arrow)
+    return group_files(plan, stored, rows.access.read_ranges, orc_by_arrow=orc_by_arrow)
 
 
 _READS_ORC_INSTANTS: Final = (4, 3)
@@ -178,11 +244,16 @@ def _has_instants(plan: ReadPlan) -> bool:
 
 
 def _scan(
-    session: SparkSession, plan: ReadPlan, group: Group, fields: list[Field], access: Access
+    rows: _Rows,
+    group: Group,
+    fields: Sequence[Field],
+    more: Sequence[str],
+    deleted: Mapping[int, BitMap64],
 ) -> DataFrame:
     """Read one group of files."""
+    table = rows.plan.table
     inner = {each.id: _in_files(each) for each in stored_fields(fields)}
-    recipes = _recipes(group, list(inner.values()), history_of(plan.table))
+    recipes = _recipes(group, list(inner.values()), history_of(table))
     identities = {each: inner[each] for each in group.way.partitions}
     for field_id, field in identities.items():
         recipes[field_id] = _from_partition(field, recipes[field_id])
@@ -190,18 +261,26 @@ def _scan(
         metadata_recipe(each, recipes.get(each.id)) if is_metadata(each) else recipes[each.id]
         for each in fields
     ]
-    needs = frozenset[str]().union(*(each.needs for each in wanted))
-    constants = constants_of(group.files, plan.table, sorted(needs - {POSITION}), identities)
-    loaded = _load(session, group, recipes, access, plan.table.properties)
+    loaded = _load(rows.session, group, recipes, rows.access, table.properties)
+    row = NUMBER if loaded.hand_over == "log" else ROW
+    told = {FILE_NUMBER: row, ROW_POSITION: POSITION}
+    needs = {told.get(each, each) for each in more}.union(*(each.needs for each in wanted))
+    needs |= {row, POSITION} if deleted else set()
+    constants = constants_of(group.files, table, sorted(needs - {POSITION, NUMBER}), identities)
     frame = loaded.frame
     if not isinstance(group.way, ByArrow):
-        extras = [loaded.file_key.alias(NUMBER)] if constants else []
+        extras = [loaded.file_key.alias(NUMBER)] if constants or NUMBER in needs else []
         extras += [F.col("_metadata.row_index").alias(POSITION)] if POSITION in needs else []
         frame = frame.select("*", *extras) if extras else frame
     if constants:
-        frame = join_constants(session, frame, loaded.keys, constants)
+        frame = join_constants(rows.session, frame, loaded.keys, constants)
+    if deleted:
+        own = {number: deleted[number] for number in group.files[ROW].to_pylist()}
+        frame = without_deleted(rows.session, frame, own, F.col(row), F.col(POSITION))
     bare = not needs and not isinstance(group.way, ByArrow) and all(each.value is None for each in wanted)
-    return frame if bare else frame.select(*[each.shown for each in wanted])
+    if bare:
+        return frame
+    return frame.select(*[each.shown for each in wanted], *[F.col(told.get(n, n)).alias(n) for n in more])
 
 
 def _in_files(field: Field) -> Field:
@@ -250,7 +329,7 @@ def _load(
 ) -> Loaded:
     scanning = scanning_session(session, properties)
     paths, sizes = (group.files[name].to_pylist() for name in ("file_path", "file_size_in_bytes"))
-    files = FileList(paths, sizes, range(len(paths)))
+    files = FileList(paths, sizes, group.files[ROW].to_pylist())
     read = [each.read for each in recipes.values() if each.read is not None]
 
     def scan(file_format: str, schema: s.StructType | None) -> Loaded:

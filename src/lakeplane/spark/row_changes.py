@@ -50,7 +50,7 @@ def find_updated(
     acting = rows.alias(_UPDATED).withColumn(ACTION, F.lit(1))
     changed = with_values(acting, schema, {1: changes}, [*_PLACES, *carried])
     with held(changed) as kept, _naming_refused_rows():
-        yield Found(positions_of(kept), kept.drop(*_PLACES))
+        yield Found(positions_of(kept), kept.drop(*_PLACES, ACTION))
 
 
 @contextmanager
