@@ -29,6 +29,7 @@ from lakeplane.iceberg.evolve import propose_evolution
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_table import creation
+from lakeplane.iceberg.replacement import Wanted
 from lakeplane.iceberg.requirements import AssertCreate, AssertViewUuid
 from lakeplane.iceberg.view import ViewMetadata
 from lakeplane.iceberg.view_versions import Representation, ViewVersion
@@ -170,6 +171,45 @@ class Lake:
             properties=properties,
         )
         return self._table(self._create(Change("table", full, (AssertCreate(),), updates)))
+
+    def replace_table(
+        self,
+        name: str | Name,
+        schema: Schema | pa.Schema | str,
+        *,
+        rows: Any = None,
+        partition_by: Sequence[str] = (),
+        sort_by: Sequence[str] = (),
+        properties: Mapping[str, str] = _NO_PROPERTIES,
+        location: str | None = None,
+    ) -> Table:
+        """Give an existing table other columns and rows, in one commit; its history and branches stay.
+
+        Columns of the same name keep their ids, properties are added to those that are there, and without
+        ``rows`` the table is empty afterwards. What others do to the table meanwhile is a ``CommitConflict``.
+        """
+        table, columns = self.table(name), as_schema(schema)
+        wanted = Wanted(
+            schema=columns,
+            spec=PartitionSpec(0, tuple(parse_partition_field(rule, columns) for rule in partition_by)),
+            order=tuple(parse_sort_key(key, columns) for key in sort_by),
+            properties=FrozenDict(properties),
+            location=location,
+        )
+        table._replace(wanted, rows)  # noqa: SLF001 - lakes and tables are of one piece
+        return table
+
+    def change_view(
+        self,
+        name: str | Name,
+        updates: Mapping[str, str] = _NO_PROPERTIES,
+        removals: Sequence[str] = (),
+    ) -> View:
+        """Set and remove properties of a view."""
+        changes: list[u.ViewUpdate] = [u.SetProperties(FrozenDict(updates))] if updates else []
+        changes += [u.RemoveProperties(tuple(removals))] if removals else []
+        work = Work("view", parse_name(name), lambda entry: _same_view(entry, changes))
+        return View(publish(self._catalog, [work]).entries[0])
 
     def create_view(
         self,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lakeplane.iceberg.explain import Explanation
     from lakeplane.iceberg.manifest_scan import Reading
     from lakeplane.iceberg.new_files import NewFiles
+    from lakeplane.iceberg.replacement import Wanted
     from lakeplane.iceberg.time_travel import At
     from lakeplane.merging import Merge
     from lakeplane.model.expressions.tree import Predicate
@@ -259,6 +260,22 @@ class Table:
         options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
         made = change(writing.write_files(rows, self.metadata, store, options, schemes), said)
         return self._publish_files(made, store, new_paths(made))
+
+    def _replace(self, wanted: Wanted, rows: Any) -> Commit:
+        """Give the table other columns and rows."""
+        from lakeplane import writing  # noqa: PLC0415 - brings pyarrow
+        from lakeplane.iceberg.apply import apply  # noqa: PLC0415
+        from lakeplane.iceberg.changes import Replace, new_paths  # noqa: PLC0415
+        from lakeplane.iceberg.replacement import replacement  # noqa: PLC0415
+
+        base, store = self.metadata, self._catalog.store_for(self._entry)
+        change = Replace(wanted=wanted, base=base)
+        if rows is not None:
+            draft = apply(base, replacement(base, wanted), now_ms=base.last_updated_ms)
+            given, schemes = writing.given_rows(rows), self._resources.spark_schemes
+            files = writing.write_files(given, draft, store, EMPTY, schemes)
+            change = Replace(wanted=wanted, base=base, files=files)
+        return self._publish_files(change, store, new_paths(change))
 
     def _publish_files(self, change: Change, store: Store, written: Iterable[str]) -> Commit:
         """Publish a change; files that were written for it and certainly are not published are deleted."""

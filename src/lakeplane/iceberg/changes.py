@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeplane.errors import InvalidChange, InvalidInput
+from lakeplane.errors import CommitConflict, InvalidChange, InvalidInput
+from lakeplane.iceberg.apply import apply
 from lakeplane.iceberg.cherrypick import Cherrypick, propose_cherrypick
 from lakeplane.iceberg.conflicts import Isolation, Scope, Watch, check_conflicts
 from lakeplane.iceberg.file_removal import Removal
@@ -31,6 +32,7 @@ from lakeplane.iceberg.incoming_deletes import (
 from lakeplane.iceberg.manifest_schema import DELETE_MANIFEST
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.new_files import NewFiles
+from lakeplane.iceberg.replacement import Wanted, replacement, unchanged
 from lakeplane.iceberg.snapshot_maker import Added, Edit, Proposal, SnapshotMaker, Target, parent_of
 from lakeplane.iceberg.snapshot_summary import check_properties
 from lakeplane.iceberg.snapshots import MAIN
@@ -142,7 +144,20 @@ class RowDelta(Write, frozen=True, kw_only=True, eq=False):
     them back in new files; only a change that does nothing but delete may say False."""
 
 
-Change: TypeAlias = Append | Overwrite | OverwritePartitions | DeleteFiles | Rewrite | RowDelta | Cherrypick
+class Replace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Give the table other columns and rows; ``main`` begins anew."""
+
+    wanted: Wanted
+    base: TableMetadata
+    """The table as it was when the files were written for what it shall be."""
+    files: tuple[NewFiles, ...] = ()
+    properties: Mapping[str, str] = EMPTY
+    """Said by the summary of the snapshot."""
+
+
+Change: TypeAlias = (
+    Append | Overwrite | OverwritePartitions | DeleteFiles | Rewrite | RowDelta | Replace | Cherrypick
+)
 
 
 def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -> Proposal:
@@ -154,6 +169,8 @@ def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -
     """
     if isinstance(change, Cherrypick):
         return propose_cherrypick(change, table, maker)
+    if isinstance(change, Replace):
+        return _replace(change, table, maker)
     target, said = _target(change, table)
     step = _step(change, table)
     parent = parent_of(table, target.branch)
@@ -166,6 +183,19 @@ def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -
         check_against(change.files, table, parent, maker.outside.reading)
     edit = step.edit._replace(properties={**change.properties, **said, **step.edit.properties})
     return maker.make(table, edit, target)
+
+
+def _replace(change: Replace, table: TableMetadata, maker: SnapshotMaker) -> Proposal:
+    must_hold = unchanged(table)
+    if must_hold != unchanged(change.base):
+        problem = "the table was changed while it was being replaced"
+        raise CommitConflict(problem, source=table.location, hint="Look at it again, and replace it anew")
+    updates = replacement(table, change.wanted)
+    if not change.files:
+        return must_hold, updates
+    draft = apply(table, updates, now_ms=maker.outside.now_ms())
+    _, added = propose_change(Append(files=change.files, properties=change.properties), draft, maker)
+    return must_hold, (*updates, *added)
 
 
 def new_paths(change: Change) -> list[str]:

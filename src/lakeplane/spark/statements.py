@@ -11,13 +11,17 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import types as s
 
 from lakeplane.errors import InvalidInput, NotFound
+from lakeplane.model.schema import Schema
+from lakeplane.spark.types import from_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
-def run(session: SparkSession, template: str, frames: Mapping[str, DataFrame], text: str | None = None) -> DataFrame:
+def run(
+    session: SparkSession, template: str, frames: Mapping[str, DataFrame], text: str | None = None
+) -> DataFrame:
     """Run a statement in which ``{name}`` stands for a frame; braces that are its own are doubled.
 
     PySpark gives the frames names of its own while it looks at the statement, and takes them back afterwards: as
@@ -27,7 +31,9 @@ def run(session: SparkSession, template: str, frames: Mapping[str, DataFrame], t
         return session.sql(template, **frames) if frames else session.sql(template if text is None else text)
     except AnalysisException as error:
         if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-            raise NotFound(_first_line(error), hint="It is neither in this lake nor in the session") from error
+            raise NotFound(
+                _first_line(error), hint="It is neither in this lake nor in the session"
+            ) from error
         raise
 
 
@@ -88,6 +94,23 @@ def answer(session: SparkSession, ddl: str, rows: Sequence[Sequence[Any]]) -> Da
     """A frame of a few rows, in the order given; the columns are Spark's DDL."""
     schema: Any = ddl or s.StructType([])
     return session.createDataFrame([tuple(row) for row in rows], schema)
+
+
+def schema_of_rows(frame: DataFrame) -> Schema:
+    """The schema of a table that takes the rows of a frame: nothing is required, as in Spark's own tables."""
+    document = frame.schema.jsonValue()
+    return from_spark(s.StructType.fromJson(_all_nullable(document)))
+
+
+def _all_nullable(document: Any) -> Any:
+    match document:
+        case dict():
+            said = {"nullable": True, "containsNull": True, "valueContainsNull": True}
+            return {key: said.get(key) or _all_nullable(value) for key, value in document.items()}
+        case list():
+            return [_all_nullable(each) for each in document]
+        case _:
+            return document
 
 
 def arrow_frame(session: SparkSession, table: pa.Table) -> DataFrame:

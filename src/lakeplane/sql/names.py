@@ -28,7 +28,15 @@ _SELECTOR: Final = re.compile(r"(branch|tag)_(.+)|(snapshot_id|at_timestamp)_([0
 
 METADATA_TABLES: Final = frozenset(
     {"entries", "files", "data_files", "delete_files", "history", "metadata_log_entries", "snapshots", "refs"}
-    | {"manifests", "partitions", "all_data_files", "all_delete_files", "all_files", "all_manifests", "all_entries"}
+    | {
+        "manifests",
+        "partitions",
+        "all_data_files",
+        "all_delete_files",
+        "all_files",
+        "all_manifests",
+        "all_entries",
+    }
     | {"position_deletes"}
 )
 
@@ -90,7 +98,7 @@ class Scope:
     ) -> None:
         self.lake = lake
         self.namespace = namespace
-        self._is_temporary = is_temporary
+        self.is_temporary = is_temporary
         self._tables: dict[Name, Table | None] = {}
         self._views: dict[Name, View | None] = {}
 
@@ -102,7 +110,7 @@ class Scope:
 
     def find(self, parts: Parts) -> OfTable | OfView | None:
         """A table or view of the lake; None if the name is not one of its."""
-        if len(parts) == 1 and self._is_temporary(parts[0]):
+        if len(parts) == 1 and self.is_temporary(parts[0]):
             return None
         bare = self.without_catalog(parts)
         whole = (*self.namespace, *bare) if len(bare) == 1 else bare
@@ -194,7 +202,9 @@ class Scope:
             if close := difflib.get_close_matches(str(name), known, n=3):
                 raise NotFound(f"there is no {kind} {name}", hint=f"Did you mean {' or '.join(close)}?")
         shown = ", ".join(known[:10])
-        raise NotFound(f"there is no {kind} {name}", hint=f"There is {shown}" if shown else "The lake is empty")
+        raise NotFound(
+            f"there is no {kind} {name}", hint=f"There is {shown}" if shown else "The lake is empty"
+        )
 
     def _known_views(self, namespace: Namespace | None) -> list[str]:
         try:

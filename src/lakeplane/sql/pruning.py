@@ -64,7 +64,11 @@ def chains(words: Words, first: int, after: int) -> Iterator[tuple[int, Parts]]:
             at += 1
             continue
         start, parts = at, [_name(tokens[at].text)]
-        while at + 2 < after + 1 and tokens[at + 1].text == "." and _is_part(tokens[at + 2].kind, tokens[at + 2].text):
+        while (
+            at + 2 < after + 1
+            and tokens[at + 1].text == "."
+            and _is_part(tokens[at + 2].kind, tokens[at + 2].text)
+        ):
             parts.append(_name(tokens[at + 2].text))
             at += 2
         at += 1

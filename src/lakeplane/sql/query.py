@@ -44,7 +44,19 @@ _JOIN_WORDS: Final = frozenset(
     {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL", "OUTER"}
 )
 _CLAUSES: Final = frozenset(
-    {"WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "WINDOW", "LIMIT", "OFFSET", "QUALIFY"}
+    {
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "SORT",
+        "CLUSTER",
+        "DISTRIBUTE",
+        "WINDOW",
+        "LIMIT",
+        "OFFSET",
+        "QUALIFY",
+    }
     | {"UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "LATERAL", "INSERT"}
 )
 _SET_WORDS: Final = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
@@ -68,12 +80,33 @@ class _Block:
         self.is_piped = False
 
 
-def references(words: Words, first: int = 0, after: int | None = None) -> list[Reference]:
-    """The tables that a query, or any expression, names."""
+class Relation(NamedTuple):
+    """What something in a FROM is called, and the tokens of the query that may use the name."""
+
+    name: str
+    query: Span
+
+
+class Scan(NamedTuple):
+    """What is said of tables in a query, or in an expression that may hold queries."""
+
+    references: list[Reference]
+    relations: list[Relation]
+
+    def is_hidden(self, name: str, at: int) -> bool:
+        """Whether a name that is known outside means something else at a place inside."""
+        folded = name.lower()
+        return any(
+            each.name.lower() == folded and each.query[0] <= at < each.query[1] for each in self.relations
+        )
+
+
+def scan(words: Words, first: int = 0, after: int | None = None) -> Scan:
+    """Find the tables that a query, or any expression, names."""
     last = len(words.text.tokens) - 1 if after is None else after
     scanner = _Scanner(words)
     scanner.level(first, last, frozenset())
-    return scanner.found
+    return Scan(scanner.found, scanner.relations)
 
 
 class _Scanner:
@@ -81,9 +114,11 @@ class _Scanner:
 
     def __init__(self, words: Words) -> None:
         self.words = words
-        self.tokens = words.text.tokens
+        # A look at what follows the last word finds the end.
+        self.tokens = words.text.tokens + 4 * words.text.tokens[-1:]
         self.partners = words.text.partners
         self.found: list[Reference] = []
+        self.relations: list[Relation] = []
 
     def word(self, at: int) -> str:
         """The word at a place, unless it is a part of a name."""
@@ -103,7 +138,7 @@ class _Scanner:
             elif word == "SELECT":
                 selects, at = True, at + 1
             elif word in _SET_WORDS:
-                self._finish(block)
+                self._finish(block, (first, after))
                 block, selects, at = _Block(), False, at + 1
             elif word == "FROM" and selects and self.word(at - 1 if at else 0) != "DISTINCT":
                 at = self._relations(at + 1, after, names, block)
@@ -117,10 +152,11 @@ class _Scanner:
             else:
                 block.is_piped |= token.text == "|" and self.tokens[at + 1].text == ">"
                 at += 1
-        self._finish(block)
+        self._finish(block, (first, after))
 
-    def _finish(self, block: _Block) -> None:
+    def _finish(self, block: _Block, query: Span) -> None:
         """Say of the tables of a block which condition their rows must satisfy."""
+        self.relations += [Relation(name, query) for _, name in block.names]
         for number in block.found:
             others = frozenset(name.lower() for each, name in block.names if each != number)
             where = block.where if number in block.direct and not block.is_piped else None
@@ -204,7 +240,9 @@ class _Scanner:
             return at
         start, parts = at, [_name(token)]
         at += 1
-        while at + 1 < after and self.tokens[at].text == "." and self.tokens[at + 1].kind in ("word", "quoted"):
+        while (
+            at + 1 < after and self.tokens[at].text == "." and self.tokens[at + 1].kind in ("word", "quoted")
+        ):
             parts.append(_name(self.tokens[at + 1]))
             at += 2
         if at < after and self.tokens[at].text == "(":
@@ -358,7 +396,9 @@ class _Scanner:
         if at >= after or self.tokens[at].kind not in ("word", "quoted"):
             return at
         at += 1
-        while at + 1 < after and self.tokens[at].text == "." and self.tokens[at + 1].kind in ("word", "quoted"):
+        while (
+            at + 1 < after and self.tokens[at].text == "." and self.tokens[at + 1].kind in ("word", "quoted")
+        ):
             at += 2
         return at
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.sql.names import About, Branch, Moment, OfTable, OfView, Scope, Selector, Snapshot, Tag
 from lakeplane.sql.pruning import chains, condition_on
-from lakeplane.sql.query import Reference, Span, references
+from lakeplane.sql.query import Reference, Scan, Span, scan
 from lakeplane.sql.words import Edit, Parts, Words, edited, quoted
 
 if TYPE_CHECKING:
@@ -50,17 +50,21 @@ class Query:
         rewritten = self.rewrite(words, *span)
         return run(self.session, rewritten.template, rewritten.frames, words.between(*span))
 
-    def rewrite(self, words: Words, first: int, after: int) -> Rewritten:
-        """Put places for frames where tables of the lake are named."""
+    def rewrite(
+        self, words: Words, first: int, after: int, more: Callable[[Scan], Sequence[Edit]] | None = None
+    ) -> Rewritten:
+        """Put places for frames where tables of the lake are named.
+
+        Braces of the text are doubled. ``more`` makes other edits, given what was found.
+        """
+        scanned = scan(words, first, after)
         found = [
             (reference, meant)
-            for reference in references(words, first, after)
+            for reference in scanned.references
             if (meant := self.scope.find(reference.parts)) is not None
         ]
-        if not found:
-            return Rewritten(words.between(first, after), {})
         shown = _names_in_query(found)
-        edits: list[Edit] = []
+        edits: list[Edit] = [] if more is None else list(more(scanned))
         frames: dict[str, DataFrame] = {}
         for number, (reference, meant) in enumerate(found):
             key = f"f{number}"
@@ -68,6 +72,7 @@ class Query:
             edits += _placed(words, reference, key, shown[number])
         edits += self._qualified(words, found, shown, (first, after))
         tokens = words.text.tokens
+        edits = list({edit.start: edit for edit in reversed(edits)}.values())
         template = edited(words.source, edits, tokens[first].start, tokens[after - 1].end, braces=True)
         return Rewritten(template, frames)
 

@@ -118,6 +118,19 @@ class Words(Cursor):
             self.refuse("expected something", at=after)
         return first, after
 
+    def expression(self, *stops: str) -> tuple[int, int]:
+        """Take an expression, up to one of some marks or words outside of brackets and of CASE."""
+        start, cases = self.at, 0
+        while not self.is_done:
+            word = "" if self.at and self.text.tokens[self.at - 1].text == "." else self.token.word
+            if not cases and (word in stops or (self.token.kind == "op" and self.token.text in stops)):
+                break
+            cases += (word == "CASE") - (word == "END" and cases > 0)
+            self.at = self.text.partners.get(self.at, self.at) + 1
+        if self.at == start:
+            self.refuse("expected an expression")
+        return start, self.at
+
     def rest(self) -> str:
         """What is left, as it was written."""
         return self.source[self.token.start :]
@@ -146,7 +159,9 @@ class Edit(NamedTuple):
     text: str
 
 
-def edited(source: str, edits: Iterable[Edit], start: int = 0, end: int | None = None, *, braces: bool = False) -> str:
+def edited(
+    source: str, edits: Iterable[Edit], start: int = 0, end: int | None = None, *, braces: bool = False
+) -> str:
     """A part of a text with edits made; ``braces`` doubles those of the text, so that they stay what they are."""
     end = len(source) if end is None else end
     pieces: list[str] = []
