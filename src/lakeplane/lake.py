@@ -71,9 +71,9 @@ class Lake:
     def sql(self, text: str) -> DataFrame:
         """Run a statement of SQL; the answer is an ordinary DataFrame of Spark.
 
-        ``SELECT`` and all other statements that Spark's users know for Iceberg tables work on the tables and views of
-        the lake, together with everything that the session knows; statements that touch no table of the lake
-        go to Spark as they are.
+        ``SELECT`` and all other statements that Spark's users know for Iceberg tables work on the tables and
+        views of the lake, together with everything that the session knows; statements that touch no table of
+        the lake go to Spark as they are.
         """
         from lakeplane.sql.front import Front  # noqa: PLC0415 - rows bring pyspark
 
@@ -196,7 +196,7 @@ class Lake:
             properties=FrozenDict(properties),
             location=location,
         )
-        table._replace(wanted, rows)  # noqa: SLF001 - lakes and tables are of one piece
+        table._replace(wanted, rows)
         return table
 
     def change_view(

@@ -1,7 +1,7 @@
 """Replacing a table: other columns, partitions and order from one commit on, with the history that was there.
 
-As Iceberg's own writers do it: columns of the same name keep their ids, properties are added to the old ones, ``main``
-begins anew, and other branches and tags stay where they are.
+As Iceberg's own writers do it: columns of the same name keep their ids, properties are added to the old ones,
+``main`` begins anew, and other branches and tags stay where they are.
 """
 
 from __future__ import annotations

@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+ROW_ALIAS: Final = "lakeplane_row"
+"""What conditions may call the row that they are about, in sub-queries that have columns of the same name."""
+
+
 class Access(NamedTuple):
     """How files come to Spark, and how their footers are read where that is needed."""
 
@@ -103,7 +107,7 @@ def read_plan(
         frames = [session.createDataFrame([], s.StructType([*to_spark(Schema(tuple(read))), *places]))]
     frame: DataFrame = functools.reduce(DataFrame.unionAll, frames)
     if filtered and where is not None:
-        frame = frame.where(where)
+        frame = frame.alias(ROW_ALIAS).where(where)
     if len(read) != len(shown):
         frame = frame.select(*[F.col(quoted(each)) for each in (*[one.name for one in shown], *more)])
     return frame

@@ -24,11 +24,14 @@ def run(
 ) -> DataFrame:
     """Run a statement in which ``{name}`` stands for a frame; braces that are its own are doubled.
 
-    PySpark gives the frames names of its own while it looks at the statement, and takes them back afterwards: as
-    temporary views of a classic session, as parts of the plan with Connect. ``text`` is what the user wrote.
+    PySpark gives the frames names of its own while it looks at the statement, and takes them back afterwards:
+    as temporary views of a classic session, as parts of the plan with Connect. ``text`` is what was typed.
     """
     try:
-        return session.sql(template, **frames) if frames else session.sql(template if text is None else text)
+        if frames:
+            named: dict[str, Any] = dict(frames)
+            return session.sql(template, **named)
+        return session.sql(template if text is None else text)
     except AnalysisException as error:
         if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
             raise NotFound(

@@ -1,9 +1,9 @@
-"""ALTER TABLE: columns at any depth, partition fields, order, properties, names; branches and tags are in ``refs``."""
+"""ALTER TABLE: columns at any depth, partition fields, order, properties, names; with ``refs``, branches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from lakeplane.errors import InvalidInput
 from lakeplane.evolution import Evolution
@@ -12,31 +12,12 @@ from lakeplane.model.schema import Schema
 from lakeplane.sql.columns import NewColumn, Place, field_of, new_column, place_in, skip_type
 from lakeplane.sql.refs import RefChange, ref_change
 from lakeplane.sql.statement import Run, column_name, properties_in, property_keys
-from lakeplane.sql.words import Parts, Words, written
+from lakeplane.sql.words import Parts, Words
 
 if TYPE_CHECKING:
     from lakeplane.spark.frames import DataFrame
+    from lakeplane.table import Table
 
-SUPPORTED: Final = (
-    "ADD COLUMN(S)",
-    "DROP COLUMN(S)",
-    "RENAME COLUMN a TO b",
-    "ALTER COLUMN",
-    "RENAME TO",
-    "SET TBLPROPERTIES",
-    "UNSET TBLPROPERTIES",
-    "SET LOCATION",
-    "ADD PARTITION FIELD",
-    "DROP PARTITION FIELD",
-    "REPLACE PARTITION FIELD a WITH b",
-    "WRITE ORDERED BY",
-    "WRITE DISTRIBUTED BY PARTITION",
-    "WRITE UNORDERED",
-    "SET IDENTIFIER FIELDS",
-    "DROP IDENTIFIER FIELDS",
-    "CREATE, REPLACE or DROP BRANCH",
-    "CREATE, REPLACE or DROP TAG",
-)
 _COLUMN_ACTIONS: Final = (
     "TYPE type",
     "COMMENT 'text'",
@@ -174,6 +155,7 @@ class AlterTable(NamedTuple):
     action: Action
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         if run.scope.find(self.name) is None and not run.scope.is_ours(self.name):
             return run.to_spark()
         table = run.scope.table(self.name, plain=True).table
@@ -184,13 +166,12 @@ class AlterTable(NamedTuple):
                 self.action.apply(table)
             case _:
                 with table.evolve(case_sensitive=run.case_sensitive) as change:
-                    _evolve(change, self.action, table.schema, table.properties, run)
+                    _evolve(change, self.action, table, run)
         return None
 
 
-def _evolve(
-    change: Evolution, action: Action, schema: Schema, properties: Mapping[str, str], run: Run
-) -> None:  # noqa: C901 - one arm per action
+def _evolve(change: Evolution, action: Action, table: Table, run: Run) -> None:  # noqa: C901, PLR0912 - one arm per action
+    schema = table.schema
     match action:
         case AddColumns(columns):
             for each in columns:
@@ -221,7 +202,7 @@ def _evolve(
         case Properties(values):
             change.set_properties(values)
         case NoProperties(names, if_exists):
-            _unset(change, names, properties, if_exists=if_exists)
+            _unset(change, names, table.properties, if_exists=if_exists)
         case SetLocation(location):
             change.set_location(location)
 
@@ -240,7 +221,7 @@ def _add(change: Evolution, column: NewColumn, zone: str) -> None:
 
 
 def _alter(change: Evolution, column: AlterColumn, schema: Schema, run: Run) -> None:
-    told: dict[str, object] = {}
+    told: dict[str, Any] = {}
     if column.type is not None:
         told["type"] = parse_ddl_type(column.type, zone=run.zone)
     if column.required is not None:
@@ -253,7 +234,7 @@ def _alter(change: Evolution, column: AlterColumn, schema: Schema, run: Run) -> 
         type_ = column.type or to_ddl(known.type)
         told["default"] = field_of(f"{type_} DEFAULT {column.default}", run.zone).write_default
     if told:
-        change.update_column(column.path, **told)  # type: ignore[arg-type] - told one by one above
+        change.update_column(column.path, **told)
     if column.place is not None:
         change.move_column(column.path, first=column.place.after is None, after=column.place.after)
 
@@ -291,44 +272,14 @@ def alter_table(words: Words) -> AlterTable:
     return AlterTable(name, action)
 
 
-def _action(words: Words) -> Action:  # noqa: PLR0912, C901 - one line per action
-    if words.skip("ADD", "PARTITION", "FIELD"):
-        return AddField(*_rule(words))
-    if words.skip("DROP", "PARTITION", "FIELD"):
-        return DropField(_rest(words))
-    if words.skip("REPLACE", "PARTITION", "FIELD"):
-        field = _until(words, "WITH")
-        words.expect("WITH", "WITH and the new rule")
-        return ReplaceField(field, *_rule(words))
-    if words.skip("ADD", "COLUMN") or words.skip("ADD", "COLUMNS"):
-        return AddColumns(_in_brackets_or_not(words, new_column))
-    if words.skip("DROP", "COLUMN") or words.skip("DROP", "COLUMNS"):
-        if_exists = words.skip_if_exists()
-        return DropColumns(_in_brackets_or_not(words, column_name), if_exists)
-    if words.skip("RENAME", "COLUMN"):
-        path = column_name(words)
-        words.expect("TO", "TO and the new name")
-        return RenameColumn(path, words.name())
-    if words.skip("RENAME", "TO"):
-        return RenameTo(words.parts("the new name"))
-    if words.skip("ALTER", "COLUMN") or words.skip("ALTER", "COLUMNS") or words.skip("CHANGE", "COLUMN"):
-        return AlterColumns(_list(words, _altered))
-    if words.skip("WRITE"):
-        return _write(words)
-    if words.skip("SET", "IDENTIFIER", "FIELDS"):
-        return Identifiers(_list(words, column_name), is_drop=False)
-    if words.skip("DROP", "IDENTIFIER", "FIELDS"):
-        return Identifiers(_list(words, column_name), is_drop=True)
-    if words.skip("SET", "TBLPROPERTIES"):
-        return Properties(properties_in(words))
-    if words.skip("UNSET", "TBLPROPERTIES"):
-        if_exists = words.skip_if_exists()
-        return NoProperties(property_keys(words), if_exists)
-    if words.skip("SET", "LOCATION"):
-        return SetLocation(words.string())
-    if (found := ref_change(words)) is not None:
-        return found
-    words.unknown(SUPPORTED)
+def _action(words: Words) -> Action:
+    for prefix, read in _ACTIONS.items():
+        if words.skip(*prefix.split()):
+            return read(words)
+    found = ref_change(words)
+    if found is None:
+        words.unknown(SUPPORTED)
+    return found
 
 
 def _list(words: Words, item: Callable[[Words], T]) -> tuple[T, ...]:
@@ -349,7 +300,7 @@ def _in_brackets_or_not(words: Words, item: Callable[[Words], T]) -> tuple[T, ..
 def _altered(words: Words) -> AlterColumn:
     column = AlterColumn(column_name(words))
     start = words.at
-    while not (words.is_done or words.sees(",")):
+    while not (words.is_done() or words.sees(",")):
         if words.skip("TYPE"):
             column = column._replace(type=skip_type(words))
         elif words.skip("COMMENT"):
@@ -374,7 +325,7 @@ def _altered(words: Words) -> AlterColumn:
 def _until(words: Words, *marks: str) -> str:
     """The text up to a mark outside of brackets, or the end."""
     start = words.at
-    while not (words.is_done or words.sees(*marks)):
+    while not (words.is_done() or words.sees(*marks)):
         words.at = words.text.partners.get(words.at, words.at) + 1
     if words.at == start:
         words.refuse("expected something")
@@ -397,7 +348,7 @@ def _write(words: Words) -> WriteOrder:
     if words.skip("UNORDERED"):
         return WriteOrder((), "hash" if distributed else "none")
     locally = words.skip("LOCALLY")
-    if not locally and distributed and words.is_done:
+    if not locally and distributed and words.is_done():
         return WriteOrder(None, "hash")
     if not words.skip("ORDERED", "BY"):
         words.unknown(("ORDERED BY", "LOCALLY ORDERED BY", "UNORDERED", "DISTRIBUTED BY PARTITION"))
@@ -407,3 +358,58 @@ def _write(words: Words) -> WriteOrder:
     )
     distributed = distributed or words.skip("DISTRIBUTED", "BY", "PARTITION")
     return WriteOrder(tuple(keys), "hash" if distributed else "none" if locally else "range")
+
+
+def _replaced_field(words: Words) -> ReplaceField:
+    field = _until(words, "WITH")
+    words.expect("WITH", "WITH and the new rule")
+    return ReplaceField(field, *_rule(words))
+
+
+def _added(words: Words) -> AddColumns:
+    return AddColumns(_in_brackets_or_not(words, new_column))
+
+
+def _dropped(words: Words) -> DropColumns:
+    if_exists = words.skip_if_exists()
+    return DropColumns(_in_brackets_or_not(words, column_name), if_exists)
+
+
+def _renamed(words: Words) -> RenameColumn:
+    path = column_name(words)
+    words.expect("TO", "TO and the new name")
+    return RenameColumn(path, words.name())
+
+
+def _all_altered(words: Words) -> AlterColumns:
+    return AlterColumns(_list(words, _altered))
+
+
+def _unset_names(words: Words) -> NoProperties:
+    if_exists = words.skip_if_exists()
+    return NoProperties(property_keys(words), if_exists)
+
+
+_ACTIONS: Final[dict[str, Callable[[Words], Action]]] = {
+    "ADD PARTITION FIELD": lambda words: AddField(*_rule(words)),
+    "DROP PARTITION FIELD": lambda words: DropField(_rest(words)),
+    "REPLACE PARTITION FIELD": _replaced_field,
+    "ADD COLUMNS": _added,
+    "ADD COLUMN": _added,
+    "DROP COLUMNS": _dropped,
+    "DROP COLUMN": _dropped,
+    "RENAME COLUMN": _renamed,
+    "RENAME TO": lambda words: RenameTo(words.parts("the new name")),
+    "ALTER COLUMNS": _all_altered,
+    "ALTER COLUMN": _all_altered,
+    "CHANGE COLUMN": _all_altered,
+    "WRITE": _write,
+    "SET IDENTIFIER FIELDS": lambda words: Identifiers(_list(words, column_name), is_drop=False),
+    "DROP IDENTIFIER FIELDS": lambda words: Identifiers(_list(words, column_name), is_drop=True),
+    "SET TBLPROPERTIES": lambda words: Properties(properties_in(words)),
+    "UNSET TBLPROPERTIES": _unset_names,
+    "SET LOCATION": lambda words: SetLocation(words.string()),
+}
+"""What can be done to a table, by the first words; more is in ``refs``."""
+
+SUPPORTED: Final = (*_ACTIONS, "CREATE, REPLACE or DROP BRANCH", "CREATE, REPLACE or DROP TAG")

@@ -73,7 +73,12 @@ def _evaluate(run: Run, text: str, type_: str, name: str) -> object:
 
 
 def _is_system(name: Parts, catalog: str) -> bool:
-    return len(name) > 1 and name[-2].lower() == "system" and name[:-2] in ((), (catalog,))
+    if len(name) < 2 or name[-2].lower() != "system":  # noqa: PLR2004 - system and a procedure
+        return False
+    if name[:-2] not in ((), (catalog,)):
+        hint = f"This lake is called {catalog}; connect(..., name={name[0]!r}) gives it another name"
+        raise InvalidInput(f"there is no lake {'.'.join(name[:-2])}", source="CALL", hint=hint)
+    return True
 
 
 def _find(name: str) -> Procedure:
@@ -95,7 +100,7 @@ def call(words: Words) -> Call:
     first, after = words.at + 1, words.text.partners[words.at]
     words.at = after + 1
     words.end()
-    found = []
+    found: list[Argument] = []
     for start, end in words.split(first, after):
         words.at = start
         named = words.peek().text == "=>"

@@ -1,4 +1,4 @@
-"""Columns in statements: their types, defaults and comments, each handed to the DDL parser as it was written."""
+"""Columns in statements: types, defaults and comments, handed to the DDL parser as they were written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def field_of(definition: str, zone: str) -> Field:
 def new_column(words: Words) -> NewColumn:
     """Read ``a.b INT NOT NULL DEFAULT 3 COMMENT 'x' AFTER c``."""
     path = words.parts("a column")
-    if words.is_done or words.sees(",", ")"):
+    if words.is_done() or words.sees(",", ")"):
         words.refuse("expected a type", f"Write {path[-1]} BIGINT")
     start = words.at
     skip_type(words)
@@ -53,10 +53,10 @@ def new_column(words: Words) -> NewColumn:
             continue
         begin = words.at
         words.at += 1
-        while not (words.is_done or words.sees(",", ")") or words.token.word in _AFTER_TYPE):
+        while not (words.is_done() or words.sees(",", ")") or words.token.word in _AFTER_TYPE):
             words.at = words.text.partners.get(words.at, words.at) + 1
         pieces.append(words.between(begin, words.at))
-    if not (words.is_done or words.sees(",", ")")):
+    if not (words.is_done() or words.sees(",", ")")):
         words.refuse("expected NOT NULL, COMMENT, DEFAULT, FIRST, AFTER or a comma")
     return NewColumn(path, " ".join(pieces), place)
 
@@ -78,7 +78,7 @@ def skip_type(words: Words) -> str:
     words.at += 1
     if words.sees("<"):
         depth = 0
-        while not words.is_done:
+        while not words.is_done():
             depth += words.sees("<") - words.sees(">")
             words.at += 1
             if not depth:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakeplane.errors import AlreadyExists, InvalidInput, LakeplaneError, NotFound, NotSupported
 from lakeplane.model.ddl import parse_ddl
-from lakeplane.sql.names import Branch
 from lakeplane.sql.query import Span
+from lakeplane.sql.rows import how_of
 from lakeplane.sql.statement import Run, properties_in
 from lakeplane.sql.words import QUERY_WORDS, Parts, Words, quoted, wrong
 
@@ -34,6 +34,7 @@ class CreateTable(NamedTuple):
     must_exist: bool = False
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         using = (self.using or "iceberg").lower()
         if using == "paimon":
             hint = "Tables of Iceberg can be made: USING iceberg"
@@ -117,7 +118,7 @@ def create_table(words: Words, *, replace: bool = False, must_exist: bool = Fals
     partition_by: list[str] = []
     properties: dict[str, str] = {}
     seen: set[str] = set()
-    while not words.is_done and not words.sees("AS", "(", *QUERY_WORDS):
+    while not words.is_done() and not words.sees("AS", "(", *QUERY_WORDS):
         clause = words.token.word
         if clause in seen:
             words.refuse(f"a second {clause}")
@@ -137,7 +138,7 @@ def create_table(words: Words, *, replace: bool = False, must_exist: bool = Fals
         else:
             words.unknown(_CLAUSES)
     words.skip("AS")
-    query = None if words.is_done else (words.at, len(words.text.tokens) - 1)
+    query = None if words.is_done() else (words.at, len(words.text.tokens) - 1)
     if query and not words.sees("(", *QUERY_WORDS):
         words.refuse("expected a query", "Write AS SELECT ...")
     return CreateTable(
@@ -162,6 +163,7 @@ class DropTable(NamedTuple):
     purge: bool
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         found = run.scope.find(self.name)
         if found is None and not run.scope.is_ours(self.name):
             # A temporary view, or a table that Spark has; if there is none, Spark says so.
@@ -192,16 +194,11 @@ class Truncate(NamedTuple):
     name: Parts
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         if run.scope.find(self.name) is None and not run.scope.is_ours(self.name):
             return run.to_spark()
         found = run.scope.table(self.name)
-        match found.selector:
-            case None:
-                return run.receipt(found.table.delete("true"))
-            case Branch(name):
-                return run.receipt(found.table.delete("true", branch=name))
-            case _:
-                wrong("only a table or a branch can be truncated")
+        return run.receipt(found.table.delete("true", **how_of(run, found)))
 
 
 def truncate_table(words: Words) -> Truncate:

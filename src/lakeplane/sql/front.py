@@ -1,6 +1,7 @@
 """The front door of SQL: which statement a text is, and who runs it.
 
-A statement is known by its first words. What nobody here knows is Spark's, unless it names a table of the lake.
+A statement is known by its first words. What nobody here knows is Spark's, unless it names a table of the
+lake.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lakeplane.errors import NotSupported
 from lakeplane.model.ddl_words import reading
-from lakeplane.sql import alter, call, create, insert, namespaces, rows, show, views
+from lakeplane.sql import alter, call, create, describe, insert, namespaces, rows, show, views
 from lakeplane.sql.names import Scope
 from lakeplane.sql.pruning import chains
 from lakeplane.sql.statement import Run, Statement
@@ -32,7 +33,7 @@ def _described(words: Words) -> Statement | None:
     ):
         return None
     words.skip("TABLE")
-    return show.describe(words)
+    return describe.describe(words)
 
 
 _TEMPORARY: Final[dict[str, dict[str, bool]]] = {
@@ -88,8 +89,9 @@ STATEMENTS: Final[dict[str, Parse]] = {
 _LONGEST_FIRST: Final = sorted(STATEMENTS, key=len, reverse=True)
 
 SUPPORTED: Final = (
-    "SELECT, INSERT, DELETE, UPDATE, MERGE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, CREATE, ALTER and DROP "
-    "VIEW, CREATE, ALTER, DROP, DESCRIBE and USE NAMESPACE, SHOW, DESCRIBE, EXPLAIN, CALL"
+    "SELECT, INSERT, DELETE, UPDATE, MERGE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, "
+    "CREATE, ALTER and DROP VIEW, CREATE, ALTER, DROP, DESCRIBE and USE NAMESPACE, SHOW, DESCRIBE, "
+    "EXPLAIN, CALL"
 )
 
 _SPARKS: Final = re.compile(

@@ -34,6 +34,7 @@ class Insert(NamedTuple):
     replace_where: Span | None = None
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         if run.scope.find(self.name) is None and not run.scope.is_ours(self.name):
             return run.to_spark()
         found = run.scope.table(self.name)

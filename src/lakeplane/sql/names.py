@@ -1,19 +1,19 @@
-"""What names mean: a temporary view of the session, a table or view of the lake, or something that Spark knows.
+"""What names mean: a temporary view, a table or view of the lake, or something that only Spark knows.
 
-==========================  =====================================================================================
+==========================  ================================================================================
 ``orders``                  a temporary view of the session, or else a table of the namespace that is in use
 ``shop.orders``             a table or view of the lake
 ``lake.shop.orders``        the same, where the lake is called ``lake``
-``shop.orders.branch_x``    a branch; ``tag_x``, ``snapshot_id_n`` and ``at_timestamp_n`` (milliseconds) likewise
+``shop.orders.branch_x``    a branch; ``tag_x``, ``snapshot_id_n`` and ``at_timestamp_n`` (in ms) likewise
 ``shop.orders.snapshots``   a metadata table
-==========================  =====================================================================================
+==========================  ================================================================================
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
 from lakeplane.catalog.names import Name, Namespace, check_part, show
@@ -205,6 +205,15 @@ class Scope:
         raise NotFound(
             f"there is no {kind} {name}", hint=f"There is {shown}" if shown else "The lake is empty"
         )
+
+    def advice(self, names: Sequence[Parts]) -> str | None:
+        """What may have been meant by names that nobody knows."""
+        known = self.lake.tables() + self._known_views(None)
+        known += [each.rpartition(".")[2] for each in known] if self.namespace else []
+        for parts in names:
+            if close := difflib.get_close_matches(show(self.without_catalog(parts)), known, n=3):
+                return f"Did you mean {' or '.join(close)}?"
+        return None
 
     def _known_views(self, namespace: Namespace | None) -> list[str]:
         try:

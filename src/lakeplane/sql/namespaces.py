@@ -45,7 +45,7 @@ def create_namespace(words: Words) -> CreateNamespace:
     if_not_exists = words.skip_if_not_exists()
     name = words.parts("the name of a namespace")
     properties: dict[str, str] = {}
-    while not words.is_done:
+    while not words.is_done():
         if words.skip("COMMENT"):
             properties["comment"] = words.string()
         elif words.skip("LOCATION"):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lakeplane.catalog.names import parse_parts
 from lakeplane.errors import InvalidInput
+from lakeplane.model.frozen import EMPTY
 from lakeplane.sql.select import ref_of
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ Arguments: TypeAlias = Mapping[str, Any]
 
 
 class Parameter(NamedTuple):
-    """A parameter: values are cast to its type. One of type ``TIMESTAMP`` comes in microseconds since 1970."""
+    """A parameter: values are cast to its type. ``TIMESTAMP`` comes in microseconds since 1970."""
 
     name: str
     type: str
@@ -73,7 +74,9 @@ def _cherrypick(run: Run, given: Arguments) -> list[Row]:
 def _publish(run: Run, given: Arguments) -> list[Row]:
     table = _table(run, given).refresh()
     staged = [
-        each.snapshot_id for each in table.snapshots if (each.summary or {}).get("wap.id") == given["wap_id"]
+        each.snapshot_id
+        for each in table.snapshots
+        if (each.summary or EMPTY).get("wap.id") == given["wap_id"]
     ]
     table.publish_changes(given["wap_id"])
     return [(staged[0], table.metadata.current_snapshot_id)]
@@ -91,7 +94,7 @@ def _register(run: Run, given: Arguments) -> list[Row]:
     name = run.scope.full(parse_parts(given["table"]))
     table = run.lake.register_table(name, given["metadata_file"])
     snapshot = table.metadata.current_snapshot
-    summary = {} if snapshot is None else snapshot.summary or {}
+    summary = EMPTY if snapshot is None else snapshot.summary or EMPTY
     counts = (summary.get(each) for each in ("total-records", "total-data-files"))
     return [(table.metadata.current_snapshot_id, *(None if each is None else int(each) for each in counts))]
 

@@ -1,7 +1,8 @@
 """Which parts of a WHERE are about one table alone, so that its files can be planned with them.
 
-The query is filtered by Spark with all of its WHERE in any case. What is found here is applied once more, to the table
-alone and before the query: so it holds only conditions that are understood exactly and give the same answer each time.
+The query is filtered by Spark with all of its WHERE in any case. What is found here is applied once more, to
+the table alone and before the query: so it holds only conditions that are understood exactly, and that give
+the same answer each time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where a query names tables: found in its words, so that the text stays what it is everywhere else.
 
-Of a query, only this is understood: which brackets hold queries, which names are those of WITH, what stands in FROM
-and how it is joined, and which WHERE applies to it. All else is left to Spark.
+Of a query, only this is understood: which brackets hold queries, which names are those of WITH, what stands
+in FROM and how it is joined, and which WHERE applies to it. All else is left to Spark.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class _Scanner:
             at = self.partners.get(at, at) + 1
         return at
 
-    def _primary(self, at: int, after: int, names: frozenset[str], block: _Block) -> int:
+    def _primary(self, at: int, after: int, names: frozenset[str], block: _Block) -> int:  # noqa: C901 - one branch per kind of relation
         while at < after and self.word(at) == "LATERAL" and self.word(at + 1) != "VIEW":
             at += 1
         token = self.tokens[at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from lakeplane.errors import InvalidChange
 from lakeplane.sql.words import Words
@@ -10,15 +10,24 @@ from lakeplane.sql.words import Words
 if TYPE_CHECKING:
     from lakeplane.table import Table
 
+Kind: TypeAlias = Literal["branch", "tag"]
+Does: TypeAlias = Literal["create", "create or replace", "replace", "drop"]
+
+_VERBS: Final[dict[str, Does]] = {
+    "CREATE OR REPLACE": "create or replace",
+    "CREATE": "create",
+    "REPLACE": "replace",
+    "DROP": "drop",
+}
 _UNITS: Final = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 
 
 class RefChange(NamedTuple):
     """A change of a branch or tag."""
 
-    kind: Literal["branch", "tag"]
+    kind: Kind
     name: str
-    does: Literal["create", "create or replace", "replace", "drop"]
+    does: Does
     if_exists: bool = False
     if_not_exists: bool = False
     at: int | None = None
@@ -46,15 +55,10 @@ class RefChange(NamedTuple):
 
 def ref_change(words: Words) -> RefChange | None:
     """Read ``CREATE BRANCH ...`` and its kin; None if the words are others."""
-    for prefix, does in (
-        (("CREATE", "OR", "REPLACE"), "create or replace"),
-        (("CREATE",), "create"),
-        (("REPLACE",), "replace"),
-        (("DROP",), "drop"),
-    ):
-        for kind in ("branch", "tag"):
-            if words.skip(*prefix, kind.upper()):
-                return _named(words, RefChange(kind, "", does))  # type: ignore[arg-type] - from the table above
+    for prefix, does in _VERBS.items():
+        for kind in get_args(Kind):
+            if words.skip(*prefix.split(), kind.upper()):
+                return _named(words, RefChange(kind, "", does))
     return None
 
 
@@ -75,11 +79,11 @@ def _named(words: Words, change: RefChange) -> RefChange:
         if words.peek().word == "SNAPSHOTS":
             kept.append(("min_snapshots_to_keep", words.whole_number()))
             words.at += 1
-            if not words.is_done:
+            if not words.is_done():
                 kept.append(("max_snapshot_age_ms", _time(words)))
         else:
             kept.append(("max_snapshot_age_ms", _time(words)))
-    if not words.is_done:
+    if not words.is_done():
         words.unknown(
             (
                 "AS OF VERSION n",
@@ -100,7 +104,8 @@ def _snapshot_id(words: Words) -> int:
 
 def _time(words: Words) -> int:
     number = words.whole_number()
-    for unit, ms in _UNITS.items():
-        if words.skip(unit) or words.skip(unit[:-1]):
-            return number * ms
-    words.unknown(_UNITS)
+    found = (ms for unit, ms in _UNITS.items() if words.skip(unit) or words.skip(unit[:-1]))
+    ms = next(found, None)
+    if ms is None:
+        words.unknown(_UNITS)
+    return number * ms

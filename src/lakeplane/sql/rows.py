@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE: the words of the user become those of ``Table``, with sub-queries on tables of the lake."""
+"""DELETE, UPDATE and MERGE, handed to ``Table``: conditions with its names, and sub-queries on the lake."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.sql.names import Branch, OfTable
 from lakeplane.sql.pruning import chains
 from lakeplane.sql.query import Scan, Span
+from lakeplane.sql.select import audited_branch, takes_audits
 from lakeplane.sql.statement import Run
-from lakeplane.sql.words import Edit, Parts, Words, quoted, wrong
+from lakeplane.sql.words import QUERY_WORDS, Edit, Parts, Words, quoted, wrong
 
 if TYPE_CHECKING:
     from lakeplane.spark.frames import DataFrame
-    from lakeplane.table import Table
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UPDATED: Final = "t"
 """What ``Table.update`` calls the row that it changes."""
+
+_TESTED: Final = "lakeplane_row"
+"""What ``spark.read`` calls the row that a condition is about."""
 
 
 def how_of(run: Run, found: OfTable) -> dict[str, Any]:
@@ -32,10 +34,10 @@ def how_of(run: Run, found: OfTable) -> dict[str, Any]:
             pass
         case _:
             wrong("only a table or a branch can be written to", f"Name the table: {found.table.name}")
-    if found.table.properties.get("write.wap.enabled", "false").strip().lower() == "true":
-        said = {each: run.session.conf.get(f"spark.wap.{each}", None) for each in ("id", "branch")}
-        return {f"wap_{each}": value for each, value in said.items() if value}
-    return {}
+    if (branch := audited_branch(run.session, found.table)) is not None:
+        return {"wap_branch": branch}
+    wap_id = run.session.conf.get("spark.wap.id", None) if takes_audits(found.table) else None
+    return {"wap_id": wap_id} if wap_id else {}
 
 
 class Delete(NamedTuple):
@@ -46,6 +48,7 @@ class Delete(NamedTuple):
     where: Span | None
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         if run.scope.find(self.name) is None and not run.scope.is_ours(self.name):
             return run.to_spark()
         found = run.scope.table(self.name)
@@ -66,6 +69,7 @@ class Update(NamedTuple):
     where: Span | None
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         if run.scope.find(self.name) is None and not run.scope.is_ours(self.name):
             return run.to_spark()
         found = run.scope.table(self.name)
@@ -106,6 +110,7 @@ class Merge(NamedTuple):
     evolves: bool = False
 
     def run(self, run: Run) -> DataFrame | None:
+        """Do it."""
         if run.scope.find(self.name) is None and not run.scope.is_ours(self.name):
             return run.to_spark()
         found = run.scope.table(self.name)
@@ -122,7 +127,7 @@ class Merge(NamedTuple):
                 spans[f"c{number}"] = clause.condition
             for place, (_, span) in enumerate(clause.values or ()):
                 spans[f"v{number}.{place}"] = span
-        rows = run.query.run(Words(f"SELECT * FROM {self.source}"))
+        rows = run.query.run(Words(f"SELECT * FROM {self.source}"))  # noqa: S608 - it is SQL that was typed
         with _texts(run, spans, renamed) as texts:
             merge = found.table.merge(rows, texts["on"], target_name=target, source_name=source, **how)
             for number, clause in enumerate(self.clauses):
@@ -205,10 +210,10 @@ class _Renamed:
                 size = next((size for size in range(len(parts) - 1, 0, -1) if folded[:size] in own), 0)
                 if not size or scanned.is_hidden(parts[size - 1], start):
                     continue
-                if name is None:
-                    self._check_not_inside(start, span)
+                if name is None and not self._is_inside(start, span):
                     found.append(Edit(tokens[start].start, tokens[start + 2 * size].start, ""))
                 else:
+                    name = name or _TESTED  # noqa: PLW2901
                     if scanned.is_hidden(name, start):
                         self.words.refuse(
                             f"the name {name} stands for something else here", "Choose another", at=start
@@ -217,16 +222,13 @@ class _Renamed:
                 break
         return found
 
-    def _check_not_inside(self, at: int, span: Span) -> None:
-        """A column of the outer table in a sub-query could not be told from one of the inner tables."""
+    def _is_inside(self, at: int, span: Span) -> bool:
+        """Whether a place is in a sub-query, where a bare name might mean a column of another table."""
         text = self.words.text
-        for opening, closing in text.partners.items():
-            inside = span[0] <= opening < at < closing <= span[1]
-            if inside and text.tokens[opening + 1].word in ("SELECT", "WITH", "FROM"):
-                problem = "the condition looks at the row from inside of a sub-query"
-                place = f"near {text.between(at, min(at + 6, closing))!r}"
-                hint = "Write it as a MERGE with the sub-query as its source, or with IN"
-                raise NotSupported(f"{problem} {place}", source="SQL", hint=hint)
+        return any(
+            span[0] <= opening < at < closing <= span[1] and text.tokens[opening + 1].word in QUERY_WORDS
+            for opening, closing in text.partners.items()
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Queries: the tables of the lake in them become frames, and Spark gets the text otherwise as it was written."""
+"""Queries: tables of the lake in them become frames, and Spark gets the text otherwise as it was written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lakeplane.errors import InvalidInput, NotSupported
+from lakeplane.errors import InvalidInput, NotFound, NotSupported
 from lakeplane.sql.names import About, Branch, Moment, OfTable, OfView, Scope, Selector, Snapshot, Tag
 from lakeplane.sql.pruning import chains, condition_on
 from lakeplane.sql.query import Reference, Scan, Span, scan
@@ -48,7 +48,13 @@ class Query:
 
         span = (first, len(words.text.tokens) - 1 if after is None else after)
         rewritten = self.rewrite(words, *span)
-        return run(self.session, rewritten.template, rewritten.frames, words.between(*span))
+        try:
+            return run(self.session, rewritten.template, rewritten.frames, words.between(*span))
+        except NotFound as missing:
+            names = [
+                each.parts for each in scan(words, *span).references if self.scope.find(each.parts) is None
+            ]
+            raise NotFound(missing.problem, hint=self.scope.advice(names) or missing.hint) from missing
 
     def rewrite(
         self, words: Words, first: int, after: int, more: Callable[[Scan], Sequence[Edit]] | None = None
@@ -108,7 +114,8 @@ class Query:
     def _at(self, words: Words, reference: Reference, meant: OfTable) -> At:
         """Which state of a table is meant, by its name or by what follows it."""
         if reference.version is None and reference.timestamp is None:
-            return at_of(meant.table, meant.selector)
+            audited = audited_branch(self.session, meant.table) if meant.selector is None else None
+            return audited if audited in meant.table.refs else at_of(meant.table, meant.selector)
         if meant.selector is not None and not isinstance(meant.selector, About):
             words.refuse("two states of a table are named", "Leave one out", at=reference.after - 1)
         if reference.version is not None:
@@ -169,6 +176,16 @@ QUERY_COLUMNS: Final = "spark.query-column-names"
 """The property in which Iceberg's Spark keeps which columns of its query a view shows."""
 
 
+def audited_branch(session: SparkSession, table: Table) -> str | None:
+    """The branch that the session writes to in the place of main, and therefore reads."""
+    return session.conf.get("spark.wap.branch", None) if takes_audits(table) else None
+
+
+def takes_audits(table: Table) -> bool:
+    """Whether writes to a table may be staged, to be audited before they are published."""
+    return table.properties.get("write.wap.enabled", "false").strip().lower() == "true"
+
+
 def at_of(table: Table, selector: Selector | None) -> At:
     """The state of a table that the last part of a name means."""
     match selector:
@@ -204,7 +221,7 @@ def _version(words: Words, span: Span, table: Table) -> At:
 
 
 def _names_in_query(found: Sequence[tuple[Reference, Any]]) -> list[str]:
-    """What each table is called in the query: two of one name get others, so that neither is taken for the other."""
+    """What tables are called in the query: two of one name get others, so that none is mixed up."""
     bare = Counter(
         reference.parts[-1].lower()
         for reference in {each.parts: each for each, _ in found if each.alias is None}.values()

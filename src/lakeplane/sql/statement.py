@@ -119,10 +119,10 @@ def property_value(words: Words) -> str:
         return words.string()
     sign = "-" if words.skip("-") else ""
     token = words.token
-    if token.kind == "number" or token.word in ("TRUE", "FALSE"):
-        words.at += 1
-        return sign + (token.text if token.kind == "number" else token.text.lower())
-    words.refuse("expected a value", "Write values between single quotes")
+    if token.kind != "number" and token.word not in ("TRUE", "FALSE"):
+        words.refuse("expected a value", "Write values between single quotes")
+    words.at += 1
+    return sign + (token.text if token.kind == "number" else token.text.lower())
 
 
 def column_name(words: Words) -> Parts:

@@ -198,7 +198,7 @@ def drop_view(words: Words) -> DropView:
 
 def _query(words: Words) -> Span:
     words.expect("AS", "AS")
-    if words.is_done:
+    if words.is_done():
         words.refuse("expected a query")
     return words.at, len(words.text.tokens) - 1
 

@@ -1,7 +1,7 @@
 """The words of a statement, with the places where a parser stands in them.
 
-Statements are taken apart by the tokens of predicates, and what Spark shall understand is handed to it as it was
-written: a text that is parsed and written anew may mean something else.
+Statements are taken apart by the tokens of predicates, and what Spark shall understand is handed to it as it
+was written: a text that is parsed and written anew may mean something else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Words(Cursor):
         """A token further on."""
         return self.text.tokens[min(self.at + ahead, len(self.text.tokens) - 1)]
 
-    @property
     def is_done(self) -> bool:
         """Whether nothing is left."""
         return self.token.kind == "end"
@@ -57,10 +56,10 @@ class Words(Cursor):
 
     def one_of(self, what: str, *words: str) -> str:
         """Take one of some words."""
-        for each in words:
-            if self.skip(each):
-                return each
-        self.refuse(f"expected {what or ' or '.join(words)}")
+        found = next((each for each in words if self.skip(each)), None)
+        if found is None:
+            self.refuse(f"expected {what or ' or '.join(words)}")
+        return found
 
     def require(self, *words: str) -> None:
         """Take words that must be there."""
@@ -121,7 +120,7 @@ class Words(Cursor):
     def expression(self, *stops: str) -> tuple[int, int]:
         """Take an expression, up to one of some marks or words outside of brackets and of CASE."""
         start, cases = self.at, 0
-        while not self.is_done:
+        while not self.is_done():
             word = "" if self.at and self.text.tokens[self.at - 1].text == "." else self.token.word
             if not cases and (word in stops or (self.token.kind == "op" and self.token.text in stops)):
                 break
@@ -143,7 +142,7 @@ class Words(Cursor):
 
     def end(self, hint: str | None = None) -> None:
         """Refuse whatever is left."""
-        if not self.is_done:
+        if not self.is_done():
             self.refuse("expected the end of the statement", hint)
 
     def unknown(self, supported: Iterable[str]) -> NoReturn:
@@ -162,7 +161,7 @@ class Edit(NamedTuple):
 def edited(
     source: str, edits: Iterable[Edit], start: int = 0, end: int | None = None, *, braces: bool = False
 ) -> str:
-    """A part of a text with edits made; ``braces`` doubles those of the text, so that they stay what they are."""
+    """A part of a text with edits made; ``braces`` doubles those of the text, so that they stay there."""
     end = len(source) if end is None else end
     pieces: list[str] = []
 
