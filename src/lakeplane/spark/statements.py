@@ -41,7 +41,7 @@ def run(
 
 
 def _first_line(error: PySparkException) -> str:
-    return str(error).partition("\n")[0].partition("Verify the spelling")[0].strip()
+    return str(error).partition("\n")[0].partition("Verify the spelling")[0].strip().rstrip(".")
 
 
 @contextlib.contextmanager

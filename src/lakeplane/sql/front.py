@@ -99,6 +99,9 @@ _SPARKS: Final = re.compile(
 )
 """Statements about the session. Their texts need not be made of words."""
 
+_BARE_TABLE: Final = ("TABLE",)
+"""What begins a query only if it is the first word: ``TABLE name``."""
+
 _NAMES_TABLE: Final = frozenset({"TABLE", "INTO", "FROM", "JOIN", "VIEW"})
 _MOST_LOOKUPS: Final = 100
 
@@ -159,7 +162,7 @@ def _query_start(words: Words) -> int:
     while at < end:
         token = tokens[at]
         is_name = at > 0 and tokens[at - 1].text == "."
-        if token.word in ("SELECT", "WITH", "FROM", "VALUES") and not is_name:
+        if token.word in ("SELECT", "WITH", "FROM", "VALUES", *_BARE_TABLE[at:]) and not is_name:
             return at
         if token.text == "(" and tokens[at + 1].word in QUERY_WORDS:
             return at

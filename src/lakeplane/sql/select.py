@@ -64,11 +64,13 @@ class Query:
         Braces of the text are doubled. ``more`` makes other edits, given what was found.
         """
         scanned = scan(words, first, after)
-        found = [
-            (reference, meant)
-            for reference in scanned.references
-            if (meant := self.scope.find(reference.parts)) is not None
-        ]
+        found = []
+        for reference in scanned.references:
+            meant = self.scope.find(reference.parts)
+            if meant is not None:
+                found.append((reference, meant))
+            elif self.scope.without_catalog(reference.parts) != reference.parts:
+                self.scope.missing("table", self.scope.full(reference.parts))
         shown = _names_in_query(found)
         edits: list[Edit] = [] if more is None else list(more(scanned))
         frames: dict[str, DataFrame] = {}
