@@ -59,11 +59,12 @@ def named_frames(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iter
 
 def is_temporary_view(session: SparkSession, name: str) -> bool:
     """Whether the session has a temporary view of a name."""
+    quoted = "`" + name.replace("`", "``") + "`"
     try:
-        found = session.catalog.getTable("`" + name.replace("`", "``") + "`")
+        # To ask for what is not there would be told to the user as an error, on stderr.
+        return session.catalog.tableExists(quoted) and session.catalog.getTable(quoted).isTemporary
     except PySparkException:
         return False
-    return bool(found.isTemporary)
 
 
 def has_database(session: SparkSession, name: str) -> bool:
