@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lakeplane as lp
-from bench.row_contest.rules import COLUMNS, MODES, OF, STATEMENTS, chosen, in_turn_from, source_sql
+from bench.row_contest.rules import COLUMNS, MODES, STATEMENTS, chosen, in_turn_from, source_sql
 from bench.spark_contest.arena import AGGREGATE, answer, drain, session
 
 if TYPE_CHECKING:
@@ -85,8 +85,6 @@ for share in shares:
     if not Path(f"{scratch}/merge_{share}").exists():
         spark.sql(source_sql(share, rows)).select(*COLUMNS).write.parquet(f"{scratch}/merge_{share}")
 drain(flat)
-print("before", {"read": in_turn_from(rounds, {"it": (lambda: None, read, lambda: None)})["it"]["read"]})
-assert OF
 answer(
     {
         f"{statement} {mode} {share / 10:g}%": measure(statement, mode, share)

@@ -146,19 +146,19 @@ def test_rows_are_merged(tried: Tried) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("rows_are", ["here", "in Spark"])
 def test_rows_are_upserted_without_a_look_at_the_table(
     tmp_path: Path,
     spark: SparkSession,
     version: int,
-    local: bool,
+    rows_are: str,
 ) -> None:
     tried = Tried(tmp_path, spark, version, ("bucket(2, id)",), "merge-on-read")
     for start in (20, 25):
         changed = [{**each, "region": f"new {start}"} for each in rows(start, start + 10)]
         changed += [{"id": 500 + start, "day": None, "amount": None, "region": "x", "place": None}]
         frame = arrow(changed)
-        tried.table.upsert(frame if local else spark.createDataFrame(frame), on=["id"])
+        tried.table.upsert(frame if rows_are == "here" else spark.createDataFrame(frame), on=["id"])
         tried.rows |= {each["id"]: each for each in changed}
     tried.check()
     assert set(tried.table.inspect("delete_files")["content"].to_pylist()) == {2}
