@@ -36,7 +36,7 @@ def measure(statement: str, share: int) -> dict[str, dict[str, float]]:
         connection.execute(text)
 
     def read() -> None:
-        connection.execute(f"SELECT {QUESTION} FROM flat").fetchall()  # noqa: S608
+        connection.execute(f"SELECT {QUESTION} FROM flat").to_arrow_table()  # noqa: S608
 
     return in_turn_from(rounds, {"DuckDB": (change, read, lambda: connection.execute("ROLLBACK"))})
 
