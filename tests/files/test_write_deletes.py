@@ -44,13 +44,13 @@ class World:
         self.made: Changing = changing(*COLUMNS, by=["identity p"], format_version=version)
         if properties:
             names = {f"write.delete.{name.replace('_', '-')}": text for name, text in properties.items()}
-            self.set(names)
+            self.set_properties(names)
         new = self.made.new(
             *(Listed(name, (p,), {}, ROWS) for name, p in (("a", "x"), ("b", "x"), ("c", "y")))
         )
         self.made.commit(Append(files=new))
 
-    def set(self, properties: Mapping[str, str]) -> None:
+    def set_properties(self, properties: Mapping[str, str]) -> None:
         self.made.built.change(u.SetProperties(FrozenDict(dict(properties))))
 
     def plan(self, where: str | None = None) -> ReadPlan:
@@ -63,8 +63,10 @@ class World:
         assert path not in self.made.built.files, "a file was written twice"
         self.made.built.files[path] = data
 
-    def write(self, where: str | None = None, **names: set[int]) -> NewDeletes:
-        found = self.plan(where)
+    def write(self, /, **names: set[int]) -> NewDeletes:
+        return self.write_for(self.plan(), names)
+
+    def write_for(self, found: ReadPlan, names: Mapping[str, set[int]]) -> NewDeletes:
         at = {path.rpartition("/")[2]: row for row, path in enumerate(found.files["file_path"].to_pylist())}
         positions = {at[name]: BitMap64(given) for name, given in names.items() if name in at}
         return write_position_deletes(found, positions, self.put, self.read_ranges)
@@ -174,8 +176,8 @@ def test_deletes_of_many_files_stay_when_the_plan_does_not_know_all_of_them() ->
     """What a plan has left out may need them still."""
     world = World(2, granularity="partition")
     world.delete(a={1}, b={1})
-    world.set({"write.delete.granularity": "file"})
-    new = world.write("p = 'x'", a={2}, b={2})
+    world.set_properties({"write.delete.granularity": "file"})
+    new = world.write_for(world.plan("p = 'x'"), {"a": {2}, "b": {2}})
     assert new.remove_deletes.num_rows == 0
     assert world.write(a={3}, b={3}).remove_deletes.num_rows == 1
 
@@ -215,7 +217,7 @@ def test_deletes_of_a_partition_are_in_order_of_paths_and_positions() -> None:
 @pytest.mark.parametrize("file_format", ["avro", "orc"])
 def test_other_formats(file_format: str) -> None:
     world = World(2)
-    world.set({"write.delete.format.default": file_format})
+    world.set_properties({"write.delete.format.default": file_format})
     [new] = world.write(a={7, 3}).deletes
     [row] = new.files.to_pylist()
     data = io.BytesIO(world.made.built.files[row["file_path"]])
@@ -230,7 +232,7 @@ def test_other_formats(file_format: str) -> None:
 
 def test_settings_of_deletes_go_before_those_of_data() -> None:
     world = World(2)
-    world.set(
+    world.set_properties(
         {
             "write.parquet.compression-codec": "gzip",
             "write.delete.parquet.compression-codec": "snappy",

@@ -58,12 +58,12 @@ class Events:
 
     def delete(self, *ids: int, **options: str) -> Snapshot:
         """Delete rows by position; files say in which order their rows are, and nothing else is asked."""
-        table, found = self.table, self.plan()
+        table, found, gone = self.table, self.plan(), set(ids)
         store = table._catalog.store_for(table._entry)
         positions = {}
         for row, path in enumerate(found.files["file_path"].to_pylist()):
             stored = orc.read_table(local(path)) if path.endswith("orc") else pq.read_table(local(path))
-            hits = [at for at, each in enumerate(stored["id"].to_pylist()) if each in ids]
+            hits = [at for at, each in enumerate(stored["id"].to_pylist()) if each in gone]
             if hits:
                 positions[row] = BitMap64(hits)
         new = write_deletes(found, positions, store, options)
