@@ -2,9 +2,10 @@
 
 The limit is Spark itself doing the work that cannot be spared, on the same files: finding rows, and writing
 what has to be written. Beside it, in processes of their own on tables with the same rows: Iceberg's own Spark
-runtime with the newest Spark that it supports, DuckDB on a table of its own format, and PyIceberg's
+runtime with the newest Spark that it supports, DuckDB on a table of its own format, and PyIceberg's own
 ``upsert`` (of the smallest share, given ``patience`` seconds). After each change the table is read, and goes
-back to where it was. ``row_changes:rows=1000000:shares=1,10:version=2`` takes other sizes; shares are thousandths.
+back to its start. ``row_changes:rows=1000000:shares=1,10:version=2`` takes other sizes; shares are
+thousandths.
 """
 
 from __future__ import annotations
