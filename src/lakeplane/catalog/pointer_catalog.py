@@ -29,6 +29,7 @@ from lakeplane.errors import (
     NotFound,
     OutcomeUnknown,
     RequirementFailed,
+    StorageError,
 )
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.frozen import FrozenDict
@@ -45,6 +46,7 @@ class _Step(NamedTuple):
     base: Entry | None
     metadata: Metadata
     at: Location | None
+    etag: str | None = None
 
 
 class PointerCatalog:
@@ -62,6 +64,8 @@ class PointerCatalog:
         self._warehouse = warehouse
         self._open_store = open_store
         self._surroundings = surroundings
+        # What is committed to again and again is not read each time, if its etag says that it is there still.
+        self._last: tuple[str, Entry] | None = None
 
     def __repr__(self) -> str:
         return f"PointerCatalog({self._pointers!r}, warehouse={str(self._warehouse)!r})"
@@ -109,6 +113,8 @@ class PointerCatalog:
     def _load(self, kind: Kind, name: Name) -> Entry | None:
         at = self._pointers.get(kind, name)
         while at is not None:
+            if (last := self._recall(kind, name, at)) is not None:
+                return last
             location = parse_location(at)
             try:
                 return read_entry(kind, name, self._open_store(location), location)
@@ -118,6 +124,17 @@ class PointerCatalog:
                     raise
                 at = again
         return None
+
+    def _recall(self, kind: Kind, name: Name, at: str) -> Entry | None:
+        """What was last written here, if the pointer names it, and the file is as it was written."""
+        last = self._last
+        if last is None or (last[1].kind, last[1].name, last[1].metadata_location) != (kind, name, at):
+            return None
+        location = parse_location(at)
+        try:
+            return last[1] if self._open_store(location).stat(location).etag == last[0] else None
+        except StorageError:
+            return None
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish changes, all in one transaction of what keeps the pointers."""
@@ -157,9 +174,15 @@ class PointerCatalog:
         if not landed:
             self._delete([step.at for step in steps])
             return Conflict("the catalog names another metadata file by now")
-        for step in steps:
-            self._delete(outdated_files(step.base.metadata if step.base else None, step.metadata))
+        self._follow(steps)
         return committed
+
+    def _follow(self, steps: Sequence[_Step]) -> None:
+        """Do what follows from a commit."""
+        for step in steps:
+            if step.etag is not None:
+                self._last = step.etag, _entry(step)
+            self._delete(outdated_files(step.base.metadata if step.base else None, step.metadata))
 
     def _prepare(self, change: Change) -> _Step:
         if creates(change):
@@ -172,8 +195,8 @@ class PointerCatalog:
         if base is not None and metadata is base.metadata:
             return _Step(change, base, metadata, None)
         at = self._new_file(metadata, base.metadata_location if base else None)
-        write_unique(self._open_store(at), at, serialize(metadata, compress=is_compressed(metadata)))
-        return _Step(change, base, metadata, at)
+        data = serialize(metadata, compress=is_compressed(metadata))
+        return _Step(change, base, metadata, at, write_unique(self._open_store(at), at, data))
 
     def _new_file(self, metadata: Metadata, previous: str | None) -> Location:
         found = re.match(r"(\d+)-", previous.rsplit("/", 1)[-1]) if previous else None

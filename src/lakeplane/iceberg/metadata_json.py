@@ -7,9 +7,7 @@ keeps what it does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakeplane.errors import InvalidMetadata, UnsupportedVersion
 from lakeplane.iceberg.metadata import (
@@ -46,6 +44,9 @@ from lakeplane.model.records import read_all, write, write_all
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import read_schema, write_schema
 from lakeplane.model.sorting import UNSORTED, SortOrder, read_order, write_order
+
+if TYPE_CHECKING:
+    import msgspec
 
 T = TypeVar("T")
 
