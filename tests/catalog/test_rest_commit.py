@@ -76,7 +76,7 @@ def test_a_commit_is_sent_as_the_spec_has_it(setup: Setup) -> None:
 
 
 def test_keys_are_sent_only_to_servers_that_announce_them(setup: Setup) -> None:
-    """Iceberg's own fixture keeps every answer under its key: with 1,500 commits to a table its memory ended."""
+    """Iceberg's own fixture keeps every answer under its key, until its memory ends."""
     setup.server.config["idempotency-key-lifetime"] = "PT30M"
     catalog = setup.with_table()
     change, _ = appending(catalog)

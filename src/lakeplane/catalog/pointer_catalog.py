@@ -23,6 +23,7 @@ from lakeplane.catalog.names import Name, Namespace, check_new, show
 from lakeplane.catalog.pointers import Pointers, Swap
 from lakeplane.errors import (
     AlreadyExists,
+    FileMissing,
     InvalidInput,
     InvalidMetadata,
     LakeplaneError,
@@ -33,7 +34,7 @@ from lakeplane.errors import (
 )
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.frozen import FrozenDict
-from lakeplane.model.location import Location, parse_location
+from lakeplane.model.location import Location, parse_location, spellings
 from lakeplane.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -182,7 +183,18 @@ class PointerCatalog:
         for step in steps:
             if step.etag is not None:
                 self._last = step.etag, _entry(step)
-            self._delete(outdated_files(step.base.metadata if step.base else None, step.metadata))
+            self._delete_outdated(outdated_files(step.base.metadata if step.base else None, step.metadata))
+
+    def _delete_outdated(self, files: Sequence[Location]) -> None:
+        """Delete files that the log of a table has dropped, unless another name stands for one of them."""
+        if not files:
+            return
+        try:
+            named = self._pointers.named([each for at in files for each in spellings(at)])
+        except LakeplaneError as problem:
+            log.warning("old metadata files were left behind, as they may be in use: %s", problem)
+            return
+        self._delete([at for at in files if named.isdisjoint(spellings(at))])
 
     def _prepare(self, change: Change) -> _Step:
         if creates(change):
@@ -247,7 +259,21 @@ class PointerCatalog:
             landed = True
         if not landed:
             raise AlreadyExists(f"the name {name} is taken", hint="Drop it first, or choose another")
+        self._require_still_there(entry)
         return entry
+
+    def _require_still_there(self, entry: Entry) -> None:
+        """Take a registration back whose file was deleted meanwhile: writers look who names a file before."""
+        at = parse_location(entry.metadata_location)
+        try:
+            self._open_store(at).stat(at)
+        except FileMissing:
+            self._pointers.drop(entry.kind, entry.name, entry.metadata_location)
+            problem = "the metadata file was deleted while it was being registered"
+            hint = "Register a newer one of the same table"
+            raise InvalidMetadata(problem, source=str(at), hint=hint) from None
+        except StorageError as problem:
+            log.warning("whether %s is still there could not be seen: %s", at, problem)
 
     def rename(self, kind: Kind, old: Name, new: Name) -> None:
         """Give a table or view another name."""

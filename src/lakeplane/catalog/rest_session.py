@@ -129,9 +129,7 @@ class Session:
             raise CatalogUnavailable(reply.reason, source=request.doing)
         return reply
 
-    def settle(
-        self, request: Request, landed: Callable[[], bool], *, is_told: bool = False
-    ) -> Answer | None:
+    def settle(self, request: Request, landed: Callable[[], bool], *, is_told: bool = False) -> Answer | None:
         """Make a change that can be seen afterwards; None when the answer was lost, and it is there.
 
         ``is_told``: what ``landed`` sees cannot have been there before. Then a refusal may be the answer to a
