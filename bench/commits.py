@@ -43,7 +43,7 @@ def main() -> None:
         ours: dict[str, list[Run]] = {kind: [] for kind in KINDS}
         for _ in range(ROUNDS):
             for kind in KINDS:
-                theirs[kind].append(pyiceberg(kind, writers, commits // 2))
+                theirs[kind].append(pyiceberg(kind, writers, commits))
                 ours[kind].append(checked(sqlite, (kind,), writers, commits))
         for kind in KINDS:
             tell(f"PyIceberg {kind}", writers, theirs[kind])
