@@ -11,7 +11,7 @@ import functools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,6 +32,7 @@ from lakeplane.iceberg.snapshot_maker import AlreadyMade, Outside, Proposal, Sna
 from lakeplane.iceberg.updates import AddSnapshot
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import parse_location
+from lakeplane.model.parallel import in_parallel
 from lakeplane.reading import reading_of
 from lakeplane.storage.store import Store
 
@@ -56,6 +57,9 @@ class Around(NamedTuple):
 
 
 _REAL: Final = Around()
+
+_MOST_WAITING: Final = 16 << 20
+"""So many bytes of manifests are gathered before they are written."""
 
 
 class Done(NamedTuple):
@@ -92,8 +96,10 @@ class _Commit:
     ) -> None:
         self.catalog, self.entry, self.change = catalog, entry, change
         self.store: Store = catalog.store_for(entry)
+        self.reading = reading_of(self.store, cache)
+        self.waiting: list[tuple[str, bytes]] = []
         outside = Outside(
-            reading_of(self.store, cache),
+            self.reading._replace(read_many=self._read_many),
             self._put,
             lambda table, name: str(metadata_directory(table) / name),
             around.new_id,
@@ -126,7 +132,7 @@ class _Commit:
         return Done(entry, attempts, self.maker.snapshot_id if self.makes_snapshot else None)
 
     def _prepare(self) -> None:
-        """Write what can be written before it is our turn, so that others wait for less."""
+        """Make what can be made before it is our turn, so that others wait for less."""
         # The table may be another one by now: what does not fit it is said by the proposal.
         with contextlib.suppress(InvalidInput, NotSupported):
             prepare_change(self.change, table_of(self.entry), self.maker)
@@ -153,13 +159,25 @@ class _Commit:
         self.attempts += 1
         table = same_table(self.entry, entry)
         proposal = propose_change(self.change, table, self.maker)
+        self._write()
         self.makes_snapshot = any(isinstance(update, AddSnapshot) for update in proposal[1])
         self.format_version = table.format_version
         self.is_sent = True
         return proposal
 
     def _put(self, path: str, data: bytes) -> None:
-        write_unique(self.store, parse_location(path), data)
+        """Take a file that is written before the proposal is sent: all wait for the disk at once."""
+        self.waiting.append((path, data))
+        if sum(len(data) for _, data in self.waiting) > _MOST_WAITING:
+            self._write()
+
+    def _write(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        in_parallel(lambda file: write_unique(self.store, parse_location(file[0]), file[1]), waiting)
+
+    def _read_many(self, paths: Sequence[str]) -> list[bytes]:
+        self._write()
+        return self.reading.read_many(paths)
 
     def _never_landed(self, error: LakeplaneError) -> bool:
         """Whether an error is the proof that nothing was published, and that nothing will be.

@@ -131,7 +131,7 @@ def propose_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -
 
 
 def prepare_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -> None:
-    """Write what does not depend on what others do meanwhile: the manifests of new files."""
+    """Make what does not depend on what others do meanwhile: the manifests of new files."""
     if not isinstance(change, Cherrypick) and (added := _step(change, table).edit.added):
         maker.add(added, maker.begin(table))
 
