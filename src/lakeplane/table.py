@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from lakeplane.catalog.catalog import Catalog, Entry
+from lakeplane.catalog.catalog import Catalog, Entry, same_table, table_of
 from lakeplane.catalog.commit_loop import Work, publish
-from lakeplane.errors import CommitConflict, InvalidInput, LakeplaneError, OutcomeUnknown
+from lakeplane.errors import InvalidInput, LakeplaneError, OutcomeUnknown
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import refs
 from lakeplane.iceberg.evolve import propose_evolution
@@ -48,10 +48,9 @@ class Table:
     """A table as it was when it was loaded, or last changed through this object; ``refresh`` looks again."""
 
     def __init__(self, catalog: Catalog, entry: Entry, resources: Resources) -> None:
-        assert isinstance(entry.metadata, TableMetadata)
         self._catalog = catalog
         self._entry = entry
-        self._metadata = entry.metadata
+        self._metadata = table_of(entry)
         self._resources = resources
 
     def __repr__(self) -> str:
@@ -442,11 +441,7 @@ class Table:
 
         def of_this_table(entry: Entry) -> Proposal:
             nonlocal before
-            assert isinstance(entry.metadata, TableMetadata)
-            if entry.metadata.table_uuid != before.table_uuid:
-                problem = "this table was dropped, and its name belongs to another one now"
-                raise CommitConflict(problem, source=self.name, hint="Load it anew if you mean that one")
-            before = entry.metadata
+            before = same_table(self._entry, entry)
             return propose(before)
 
         done = publish(self._catalog, [Work("table", self._entry.name, of_this_table)])
@@ -455,8 +450,7 @@ class Table:
         return receipt(self.name, before, self.metadata, entry.metadata_location, done.attempts)
 
     def _become(self, entry: Entry) -> None:
-        assert isinstance(entry.metadata, TableMetadata)
-        self._entry, self._metadata = entry, entry.metadata
+        self._entry, self._metadata = entry, table_of(entry)
 
 
 class Evolving:
