@@ -121,7 +121,8 @@ def buckets_of(
             column = plain(columns[0])
             if column.null_count:
                 raise InvalidInput("null has no bucket under the function mod")
-            return (column.to_numpy().astype(np.int64) % buckets).astype(np.int32)
+            rest: npt.NDArray[np.int64] = column.to_numpy().astype(np.int64) % buckets
+            return rest.astype(np.int32)
         case _:
             raise _unknown(function)
 

@@ -309,10 +309,10 @@ def _put(out: Bytes, at: Longs, values: npt.NDArray[Any]) -> None:
 def _part(type_: DataType, column: pa.Array, reserve_null: bool) -> _Part:  # noqa: FBT001
     kind = type_.kind
     wanted = arrow_type(kind)
-    if wanted is None and column.null_count < len(column):
-        raise InvalidInput(f"a {type_} has no place in rows")
     nulls = to_mask(column.is_null())
     if wanted is None:
+        if column.null_count < len(column):
+            raise InvalidInput(f"a {type_} has no place in rows")
         return _Part(nulls, np.zeros(len(column), np.int64))
     try:
         if is_text(kind) or is_bytes(kind):
@@ -328,18 +328,24 @@ def _part(type_: DataType, column: pa.Array, reserve_null: bool) -> _Part:  # no
             return _decimal_part(column, nulls, sizes, compact=precision <= COMPACT_DIGITS)
         case Timestamp():
             return _timestamp_part(column, kind, nulls, sizes)
-        case Simple.BOOLEAN:
-            return _Part(nulls, to_mask(column).astype(np.int64))
-        case Simple.FLOAT:
-            bits = column.fill_null(0).to_numpy().view(np.uint32).astype(np.int64)
-            return _Part(nulls, np.where(nulls, 0, bits))
-        case Simple.DOUBLE:
-            return _Part(nulls, np.where(nulls, 0, column.fill_null(0).to_numpy().view(np.int64)))
         case _:
-            width = wanted.bit_width
-            whole = column.view(pa.int32()) if width == _HALF else column
-            values = whole.fill_null(0).to_numpy().astype(np.int64)
-            return _Part(nulls, values if width == 2 * _HALF else values & (2**width - 1))
+            return _Part(nulls, _slots(column, kind, nulls))
+
+
+def _slots(column: pa.Array, kind: Kind, nulls: Mask) -> Longs:
+    """The slots of values that fit them."""
+    if kind is Simple.BOOLEAN:
+        return to_mask(column).astype(np.int64)
+    if kind in (Simple.FLOAT, Simple.DOUBLE):
+        values = column.fill_null(0).to_numpy()
+        bits: Longs = (
+            values.view(np.uint32).astype(np.int64) if kind is Simple.FLOAT else values.view(np.int64)
+        )
+        return np.where(nulls, 0, bits)
+    width = column.type.bit_width
+    plain_column = column.view(pa.int32()) if width == _HALF else column
+    whole: Longs = plain_column.fill_null(0).to_numpy().astype(np.int64)
+    return whole if width == 2 * _HALF else whole & (2**width - 1)
 
 
 def _text_part(column: pa.Array, nulls: Mask) -> _Part:
