@@ -72,42 +72,47 @@ def bytes_of(told: VectorRange) -> tuple[int, int]:
 
 
 def _read_narrow(blob: bytes, told: VectorRange, source: str, limits: VectorLimits) -> BitMap64:
-    def broken(problem: str) -> InvalidMetadata:
-        return InvalidMetadata(f"broken deletion vector: {problem}", source=source, field=told.data_file)
+    try:
+        found = _bitmap(blob, told.length, limits)
+    except ValueError as error:
+        raise InvalidMetadata(
+            f"broken deletion vector: {error}", source=source, field=told.data_file
+        ) from None
+    except InvalidMetadata as error:
+        problem = f"broken deletion vector: {error.problem}"
+        raise type(error)(problem, source=source, field=told.data_file, hint=error.hint) from None
+    if told.cardinality is not None and len(found) != told.cardinality:
+        problem = f"the deletion vector has {len(found)} positions, and should have {told.cardinality}"
+        raise InvalidMetadata(problem, source=source, field=told.data_file)
+    return BitMap64(found)
 
+
+def _bitmap(blob: bytes, told: int, limits: VectorLimits) -> BitMap:
     if len(blob) > limits.size:
-        problem = f"the deletion vector takes {len(blob)} bytes, more than {limits.size}"
-        raise LimitExceeded(problem, source=source, hint="Raise the limits if the file is honest")
+        problem = f"it takes {len(blob)} bytes, more than {limits.size}"
+        raise LimitExceeded(problem, hint="Raise the limits if the file is honest")
     length = int.from_bytes(blob[:_LENGTH], "big")
     content, checksum = blob[_LENGTH:-_LENGTH], blob[-_LENGTH:]
-    if length != told.length:
-        raise broken(f"it is of {length} bytes, and {told.length} were told")
+    if length != told:
+        raise InvalidMetadata(f"it is of {length} bytes, and {told} were told")
     if content[:_LENGTH] != _MAGIC:
-        raise broken(f"it starts with {content[:_LENGTH].hex()}, not with {_MAGIC.hex()}")
+        raise InvalidMetadata(f"it starts with {content[:_LENGTH].hex()}, not with {_MAGIC.hex()}")
     if zlib.crc32(content) != int.from_bytes(checksum, "big"):
-        raise broken("the checksum is that of other bytes")
+        raise InvalidMetadata("the checksum is that of other bytes")
     bitmap = content[_LENGTH:]
-    try:
-        end, containers = after_bitmap(bitmap, 0)
-        if end != len(bitmap):
-            raise broken(f"its bitmap ends at {end} of {len(bitmap)} bytes")
-        if containers > limits.containers:
-            problem = f"it has {containers} containers, and {limits.containers} are allowed"
-            raise LimitExceeded(problem, source=source, hint="Raise the limits if the file is honest")
-        found = BitMap.deserialize(bitmap)
-    except ValueError as error:
-        raise broken(str(error)) from None
-    except InvalidMetadata as error:
-        raise type(error)(error.problem, source=source, field=told.data_file, hint=error.hint) from None
-    if told.cardinality is not None and len(found) != told.cardinality:
-        raise broken(f"it has {len(found)} positions, and should have {told.cardinality}")
-    return BitMap64(found)
+    end, containers = after_bitmap(bitmap, 0)
+    if end != len(bitmap):
+        raise InvalidMetadata(f"its bitmap ends at {end} of {len(bitmap)} bytes")
+    if containers > limits.containers:
+        problem = f"it has {containers} containers, and {limits.containers} are allowed"
+        raise LimitExceeded(problem, hint="Raise the limits if the file is honest")
+    return BitMap.deserialize(bitmap)
 
 
 def write_vectors(
     vectors: Mapping[str, BitMap64], *, bitmap64: bool
 ) -> tuple[bytes, tuple[VectorRange, ...]]:
-    """An index file with the vectors of data files, and what its manifest tells of them, in the same order."""
+    """An index file with the vectors of data files, and what its manifest tells of them, in their order."""
     parts, told = [bytes([VERSION])], []
     offset = 1
     for name, vector in vectors.items():
