@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from lakeplane.errors import InvalidInput, NotSupported
+from lakeplane.model.types import Decimal
 from lakeplane.paimon.options import POSTPONE, TableOptions
 from lakeplane.paimon.snapshots import check_ref_name
 from lakeplane.paimon.types import (
     MICRO_DIGITS,
     DataType,
-    Decimal,
     Kind,
     Simple,
     Time,
