@@ -208,7 +208,7 @@ def scan(
         parts.append(VALUE_COLUMNS)
     entries = joined(request.files.manifests(names, parts), [name for part in parts for name in part])
     source = ", ".join(lists)
-    partitions, codes = _partitions(entries, schema, source)
+    partitions, codes = distinct_partitions(entries, schema, source)
     residual_codes, left = _residuals(predicate, schema, partitions)
     mine = residual_codes[codes]
     within = np.array([each != FALSE for each in left], np.bool_)[mine] if len(mine) else np.ones(0, np.bool_)
@@ -265,7 +265,7 @@ def _manifests_with_buckets(listed: pa.Table, rule: BucketRule | None) -> Mask:
     return keep
 
 
-def _partitions(entries: pa.Table, schema: TableSchema, source: str) -> tuple[pa.Table, Codes]:
+def distinct_partitions(entries: pa.Table, schema: TableSchema, source: str) -> tuple[pa.Table, Codes]:
     """The distinct partitions as values, and which of them each entry is of."""
     rows = plain(entries["partition"])
     codes = codes_of(rows)
@@ -305,7 +305,7 @@ def _in_buckets(entries: pa.Table, rule: BucketRule | None) -> Mask:
     return keep
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """How the files of a table become rows."""
 
     merged: bool
@@ -314,25 +314,23 @@ class _Shape(NamedTuple):
     """Files below this level are not seen."""
     picks: bool = True
     """Whether each row of the table is a row of a file, not made of several."""
+    deletes: bool = True
+    """Whether deletion vectors take rows away: they do from states, and not from changes."""
 
 
-def _shape_of(schema: TableSchema, *, read_optimized: bool = False) -> _Shape:
+def _shape_of(schema: TableSchema, *, read_optimized: bool = False) -> Shape:
     options = schema.settings
     if not schema.has_primary_key:
-        return _Shape(merged=False)
+        return Shape(merged=False)
     waits = options.deletion_vectors and not options.deletion_vectors_merge_on_read
     if waits or options.merge_engine == "first-row":
-        return _Shape(merged=False, from_level=1)
+        return Shape(merged=False, from_level=1)
     if read_optimized:
-        return _Shape(merged=False, from_level=options.num_levels - 1)
-    return _Shape(merged=True, picks=options.merge_engine == "deduplicate")
+        return Shape(merged=False, from_level=options.num_levels - 1)
+    return Shape(merged=True, picks=options.merge_engine == "deduplicate")
 
 
-UNMERGED: Final = _Shape(merged=False)
-"""Each file is read by itself: changes are not merged with what they change."""
-
-
-def finish(request: Request, scanned: Scanned, shape: _Shape) -> ReadPlan:
+def finish(request: Request, scanned: Scanned, shape: Shape) -> ReadPlan:
     """Leave out files that cannot matter, say which have to be merged, and attach deletion vectors."""
     schema, source = request.schema, _source(request.state)
     found = scanned.files.num_rows
@@ -361,7 +359,8 @@ def finish(request: Request, scanned: Scanned, shape: _Shape) -> ReadPlan:
         "residual": pa.array(scanned.residual_codes[select], pa.int32()),
     }
     files = _told(files, told, scanned.partitions, schema)
-    files = attach_vectors(files, _indexes(request), schema.settings, source)
+    indexes = _indexes(request) if shape.deletes else None
+    files = attach_vectors(files, indexes, schema.settings, source)
     counts = Counts(
         manifests=scanned.manifests,
         manifests_by_partition=scanned.manifests_by_partition,
@@ -420,7 +419,7 @@ def _may(request: Request, stats: StatsOf, count: int) -> Mask:
     return may_match(request.predicate, stats, count)
 
 
-def _by_statistics(request: Request, files: pa.Table, numbers: Codes, raw: Mask, shape: _Shape) -> Mask:
+def _by_statistics(request: Request, files: pa.Table, numbers: Codes, raw: Mask, shape: Shape) -> Mask:
     """Which files are left by what is known of their values: those whose rows stand for themselves.
 
     Where the row of a key is one of the rows in the files, files that are merged may go as well, but only all
