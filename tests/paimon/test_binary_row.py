@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.paimon.binary_row import EMPTY_ROW, decode_row, encode_row
 from lakeplane.paimon.manifests import parse_manifest, parse_manifest_list
+from lakeplane.paimon.time_travel import read_schema
 from lakeplane.paimon.types import DataType, parse_type
 from tests.paimon.naive_rows import naive_row
 from tests.paimon.row_strategies import rows
@@ -69,11 +70,9 @@ def stored_rows(table: Stored) -> Iterator[tuple[str, list[DataType], bytes, boo
             for name in ("min_key", "max_key"):
                 yield "key", key, row[name], True
             names = row["value_stats_cols"]
-            value = (
-                [each.type for each in schema.fields]
-                if names is None
-                else list(schema.types_of(tuple(names)))
-            )
+            then = read_schema(table.files, row["schema_id"])
+            fields = then.fields if names is None else tuple(then.field(name) for name in names)
+            value = [each.type for each in fields]
             for which in ("min", "max"):
                 yield "key stats", key, row[f"key_{which}"], False
                 yield "value stats", value, row[f"value_{which}"], False

@@ -13,7 +13,7 @@ from lakeplane.model.expressions.columns import matches_rows
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.types import STRING
 from lakeplane.paimon.buckets import bucket_of
-from lakeplane.paimon.deletion_vectors import DELETION_VECTORS
+from lakeplane.paimon.deletion_vectors import DELETION_VECTORS, VectorRange, vector_of, write_vectors
 from lakeplane.paimon.manifest_schema import INDEX_COLUMNS
 from lakeplane.paimon.plan import ReadPlan, plan
 from lakeplane.paimon.schema import TableSchema
@@ -65,6 +65,36 @@ def test_deletion_vectors_are_attached() -> None:
     [row] = plan(stored("pp21_a_rowid").files).files.to_pylist()
     assert row["vector_path"].startswith("index/index-")
     assert (row["vector_offset"], row["vector_length"], row["vector_cardinality"]) == (1, 24, 2)
+
+
+def test_deletion_vectors_of_java_take_the_rows_that_were_replaced() -> None:
+    table = stored("java09_p_dv")
+    files = plan(table.files).files.to_pylist()
+    [vector] = [each for each in files if each["vector_path"] is not None]
+    told = VectorRange(vector["file_name"], vector["vector_offset"], vector["vector_length"])
+    data = table.content[vector["vector_path"]]
+    positions = vector_of(data, told, source=vector["vector_path"])
+    assert list(positions) == [3, 7, 150]
+    assert write_vectors({vector["file_name"]: positions}, bitmap64=False)[0] == data
+    assert sum(each["row_count"] for each in files) - len(positions) == len(table.rows)
+    assert all(each["raw"] and each["level"] > 0 for each in files)
+
+
+def test_a_table_that_has_evolved_under_another_writer() -> None:
+    """A column was dropped, and its name given to another one: it is told apart by its id."""
+    table = stored("java09_evolved")
+    for condition, schemas in (
+        ("v = 10", [0]),
+        ("v > 4000000000", [3]),
+        ("added IS NULL", [0]),
+        ("old IS NULL", [0, 1]),
+        ("old = DATE '2022-01-08'", [3]),
+        ("id = 3", [1]),
+    ):
+        assert plan(table.files, condition).files["schema_id"].to_pylist() == schemas, condition
+    rows = {at: plan(table.files, at=at).counts.rows_kept for at in (1, 2, 3, "before", "kept", "dev")}
+    assert rows == {1: 2, 2: 3, 3: 4, "before": 2, "kept": 4, "dev": 2}
+    assert plan(table.files, "old = 'a'", at="before").counts.rows_kept == 2
 
 
 def test_partition_values_are_those_of_the_metadata() -> None:

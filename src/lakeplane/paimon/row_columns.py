@@ -57,6 +57,7 @@ _NUMBERS: Final[dict[Simple, pa.DataType]] = {
     Simple.DATE: pa.date32(),
 }
 _HALF: Final = 32
+_DAY_MILLIS: Final = 86_400_000
 _MOST_MILLIS: Final = (2**63 - 1) // 1000 - 1
 _MOST_MILLIS_AS_NANOS: Final = (2**63 - 1) // NANOS_PER_MILLI - 1
 
@@ -126,6 +127,7 @@ class RowColumn:
                 return self._numbers(at, present, kind, wanted)
             case Time():
                 millis = self._read(at, "<i4", present)
+                present &= (millis >= 0) & (millis < _DAY_MILLIS)
                 return pa.array(millis, pa.int32(), mask=~present).view(pa.time32("ms"))
             case Decimal(precision=precision):
                 values = (
