@@ -232,10 +232,8 @@ def test_no_row_is_lost_and_none_comes_back_whatever_is_left_out(
     found = plan(table.files, condition)
     assert matching(schema, condition, read(engine, table, found)) == expected
     kept = found.counts
-    assert (
-        kept.files_kept + kept.files_by_key + kept.files_by_statistics + kept.files_not_compacted
-        == kept.files
-    )
+    left_out = kept.files_by_bucket + kept.files_by_key + kept.files_by_statistics + kept.files_not_compacted
+    assert kept.files_kept + left_out == kept.files
     # Sections without any merging say the same as all files of the table merged at once.
     if engine not in ("vectors", "first-row"):
         whole = merged(engine, [row for rows in table.rows_of.values() for row in rows])
@@ -304,8 +302,8 @@ def test_each_rule_counts_what_it_has_left_out() -> None:
     assert found.counts.manifests == 2
     assert found.counts.manifests_by_partition == 1
     assert found.counts.files_kept == 1
-    assert found.counts.entries_by_bucket + found.counts.files_by_key == 5
-    assert found.counts.entries_by_bucket > 0
+    assert found.counts.files_by_bucket + found.counts.files_by_key == 5
+    assert found.counts.files_by_bucket > 0
     assert [str(each) for each in found.residuals] == ["#0 = 4"]
     assert found.partitions["p"].to_pylist() == ["x"]
 
@@ -316,6 +314,37 @@ def test_a_file_that_is_moved_up_is_there_once() -> None:
     table.commit([low])
     table.commit([{**low, "level": 5}], [low], kind="COMPACT")
     assert plan(table.files).files["level"].to_pylist() == [5]
+
+
+def test_a_file_that_was_deleted_stays_away_after_its_buckets_were_rescaled() -> None:
+    """What deletes it tells of the new number of buckets, under which its bucket cannot match."""
+    table = Built(engine_schema("append", 2))
+    type_ = table.schema.field("k").type
+    key = next(k for k in range(100) if bucket_of([type_], [k], 2) != bucket_of([type_], [k], 3))
+    old = table.file([row(key, v=1)], bucket=bucket_of([type_], [key], 2))
+    new = table.file([row(key, v=2)], bucket=bucket_of([type_], [key], 3), total_buckets=3)
+    table.commit([old])
+    assert rows_in(plan(table.files, f"k = {key}")) == {old["file_name"]}
+    table.commit([new], [{**old, "total_buckets": 3}], kind="OVERWRITE")
+    assert rows_in(plan(table.files, f"k = {key}")) == {new["file_name"]}
+
+
+def test_manifests_that_tell_of_their_buckets_are_left_out_unless_they_delete() -> None:
+    table = Built(engine_schema("append", 4))
+    type_ = table.schema.field("k").type
+    files = {bucket: table.file([row(0)], bucket=bucket) for bucket in range(4)}
+    for file in files.values():
+        table.commit([file])
+    table.commit([], [files[3]])
+    table.base = table.base.set_column(
+        table.base.schema.get_field_index("total_buckets"),
+        "total_buckets",
+        pa.array([4] * table.base.num_rows, pa.int32()),
+    )
+    table.commit()
+    found = plan(table.files, "k = 0")
+    assert rows_in(found) <= {files[bucket_of([type_], [0], 4)]["file_name"]}
+    assert found.counts.manifests_by_bucket >= 3
 
 
 def test_a_file_that_is_added_twice_is_refused() -> None:

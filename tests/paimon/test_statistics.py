@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lakeplane.paimon.binary_row import encode_row
 from lakeplane.paimon.plan import plan
 from lakeplane.paimon.statistics import readable, widens
 from lakeplane.paimon.types import parse_fields, parse_type
@@ -87,8 +89,6 @@ def test_null_bounds_are_unknown_and_not_null() -> None:
 
 
 def make_file(table: Built, file: Any, low: list[Any], high: list[Any], nulls: list[Any]) -> Any:
-    from lakeplane.paimon.binary_row import encode_row  # noqa: PLC0415
-
     types = [each.type for each in table.schema.fields]
     rows = [encode_row(types, each, reserve_null=False) for each in (low, high)]
     return {**file, "value_min": rows[0], "value_max": rows[1], "value_nulls": nulls}
@@ -135,7 +135,7 @@ def test_a_key_whose_statistics_are_missing_is_known_by_its_first_and_last_value
         assert names == [each["file_name"] for each in kept], condition
 
 
-def test_a_key_that_was_cast_leaves_nothing_out() -> None:
+def test_a_key_that_was_cast_leaves_nothing_out_and_parts_nothing() -> None:
     schema = make_schema({"a": "INT NOT NULL", "v": "INT"}, primary_key=["a"], options={"bucket": "1"})
     table = Built(schema)
     table.commit([table.file([{"a": 1, "v": 1}])])
@@ -143,7 +143,12 @@ def test_a_key_that_was_cast_leaves_nothing_out() -> None:
         [{"id": 0, "name": "a", "type": "BIGINT NOT NULL"}, {"id": 1, "name": "v", "type": "INT"}], ""
     )
     table.evolve(numbered(table.schema, 1, fields=fields))
-    assert plan(table.files, "v = 1").counts.files_kept == 1
+    table.commit([table.file([{"a": -1, "v": 1}])])
+    assert plan(table.files, "a = 5 AND v = 1").counts.files_by_key == 0
+    found = plan(table.files, "v = 1")
+    assert found.counts.files_kept == 2
+    assert found.files["section"].to_pylist() == [0, 0]
+    assert found.merges
 
 
 def test_rows_for_people() -> None:
@@ -152,9 +157,5 @@ def test_rows_for_people() -> None:
         ("s", parse_type("STRING", "")),
         ("x", parse_type("VARIANT", "")),
     ]
-    import pyarrow as pa  # noqa: PLC0415
-
-    from lakeplane.paimon.binary_row import encode_row  # noqa: PLC0415
-
     row = encode_row([type_ for _, type_ in columns], [1, "a", None], reserve_null=False)
     assert readable(columns, pa.array([row, b"broken", None])) == [{"a": 1, "s": "a"}, None, None]

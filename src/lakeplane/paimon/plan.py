@@ -36,7 +36,14 @@ from lakeplane.paimon.row_columns import read_values
 from lakeplane.paimon.schema import TableSchema
 from lakeplane.paimon.sections import sections
 from lakeplane.paimon.snapshots import Snapshot
-from lakeplane.paimon.statistics import SchemaOf, alike, key_stats, partition_stats, value_stats
+from lakeplane.paimon.statistics import (
+    SchemaOf,
+    alike,
+    key_stats,
+    partition_stats,
+    same_keys,
+    value_stats,
+)
 from lakeplane.paimon.time_travel import At, State, read_schema, state_at
 from lakeplane.paimon.types import check_readable as check_types
 
@@ -51,7 +58,8 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     manifests_by_partition: int
     manifests_by_bucket: int
     files: int
-    """Live ones, in the manifests, partitions and buckets that are left."""
+    """Live ones, in the manifests and partitions that are left."""
+    files_by_bucket: int
     files_not_compacted: int
     """On the lowest level of tables whose readers wait for compaction."""
     files_by_key: int
@@ -63,7 +71,6 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """Deletion vectors of files that are kept."""
     entries_by_partition: int
     """Entries of manifests, before those that delete others are settled."""
-    entries_by_bucket: int
 
 
 class ReadPlan(NamedTuple):
@@ -182,7 +189,7 @@ class Scanned(NamedTuple):
     manifests_by_partition: int
     manifests_by_bucket: int
     entries_by_partition: int
-    entries_by_bucket: int
+    files_by_bucket: int
 
 
 def list_manifests(files: Files, lists: Sequence[str]) -> pa.Table:
@@ -212,9 +219,12 @@ def scan(
     residual_codes, left = _residuals(predicate, schema, partitions)
     mine = residual_codes[codes]
     within = np.array([each != FALSE for each in left], np.bool_)[mine] if len(mine) else np.ones(0, np.bool_)
-    hit = within & _in_buckets(entries, rule)
-    row_codes = pa.array(np.arange(entries.num_rows)).filter(pa.array(hit))
-    kept = settle(entries.append_column(_ROW, pa.array(np.arange(entries.num_rows))).take(row_codes), source)
+    # Where buckets were rescaled, what deletes a file may tell of another number of them than what added it:
+    # only files that are settled are judged by their bucket.
+    numbered = entries.append_column(_ROW, pa.array(np.arange(entries.num_rows)))
+    settled = settle(numbered.filter(pa.array(within)), source)
+    hit = _in_buckets(settled, rule)
+    kept = settled.filter(pa.array(hit))
     rows = kept[_ROW].to_numpy()
     return Scanned(
         kept.drop_columns([_ROW]),
@@ -226,7 +236,7 @@ def scan(
         int((~by_partition).sum()),
         int((by_partition & ~by_bucket).sum()),
         int((~within).sum()),
-        int((within & ~hit).sum()),
+        int((~hit).sum()),
     )
 
 
@@ -245,11 +255,15 @@ def _manifests_in_partitions(listed: pa.Table, request: Request) -> Mask:
 
 
 def _manifests_with_buckets(listed: pa.Table, rule: BucketRule | None) -> Mask:
-    """Manifests tell the range of their buckets, and how many there are if all entries agree."""
+    """Manifests tell the range of their buckets, and how many there are if all entries agree.
+
+    Those that delete files are read: what they delete may be of another number of buckets.
+    """
     keep = np.ones(listed.num_rows, np.bool_)
     if rule is None:
         return keep
-    totals = plain(listed["total_buckets"])
+    only_adds = pc.equal(listed["num_deleted_files"], 0)
+    totals = pc.if_else(plain(only_adds), plain(listed["total_buckets"]), pa.scalar(None, pa.int32()))
     for total in pc.unique(totals).drop_null().to_pylist():
         buckets = rule(total)
         if buckets is None:
@@ -345,8 +359,7 @@ def finish(request: Request, scanned: Scanned, shape: Shape) -> ReadPlan:
     groups = _groups(files, scanned.codes[select])
     numbers = np.arange(files.num_rows)
     if shape.merged:
-        keys = schema.types_of(schema.trimmed_primary_keys)
-        numbers = sections(groups, files["min_key"], files["max_key"], keys, source)
+        numbers = _sections(request, files, groups, source)
     raw = np.bincount(numbers, minlength=1)[numbers] == 1 if len(numbers) else np.ones(0, np.bool_)
     keep = _by_statistics(request, files, numbers, raw, shape)
     within = len(select)
@@ -365,7 +378,8 @@ def finish(request: Request, scanned: Scanned, shape: Shape) -> ReadPlan:
         manifests=scanned.manifests,
         manifests_by_partition=scanned.manifests_by_partition,
         manifests_by_bucket=scanned.manifests_by_bucket,
-        files=found,
+        files=found + scanned.files_by_bucket,
+        files_by_bucket=scanned.files_by_bucket,
         files_not_compacted=int((~seen).sum()),
         files_by_key=by_key,
         files_by_statistics=within - files.num_rows,
@@ -374,7 +388,6 @@ def finish(request: Request, scanned: Scanned, shape: Shape) -> ReadPlan:
         bytes_kept=pc.sum(files["file_size"], min_count=0).as_py(),
         vectors=files.num_rows - files["vector_path"].null_count,
         entries_by_partition=scanned.entries_by_partition,
-        entries_by_bucket=scanned.entries_by_bucket,
     )
     ids = pc.unique(files["schema_id"]).to_pylist()
     schemas = {each: request.schema_of(each) for each in ids}
@@ -387,6 +400,15 @@ def finish(request: Request, scanned: Scanned, shape: Shape) -> ReadPlan:
         schemas,
         counts,
     )
+
+
+def _sections(request: Request, files: pa.Table, groups: Codes, source: str) -> Codes:
+    """The sections of files; all of a bucket are one if their keys cannot be compared."""
+    schema = request.schema
+    if not same_keys(files, request.schema_of, schema):
+        return groups
+    keys = schema.types_of(schema.trimmed_primary_keys)
+    return sections(groups, files["min_key"], files["max_key"], keys, source)
 
 
 def _source(state: State) -> str:

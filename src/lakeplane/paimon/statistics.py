@@ -116,7 +116,7 @@ def key_stats(files: pa.Table, schema_of: SchemaOf, schema: TableSchema) -> Stat
     """What is known of the primary key of files: of its statistics, or of the first and the last key."""
     names = schema.trimmed_primary_keys
     ids = {schema.field(name).id: position for position, name in enumerate(names)}
-    alike_types = _same_key_types(files, schema_of, schema)
+    alike_types = same_keys(files, schema_of, schema)
     types = schema.types_of(names)
     told = [RowColumn(files[name], types) for name in ("key_min", "key_max", "min_key", "max_key")]
     nulls = plain(files["key_nulls"])
@@ -142,8 +142,8 @@ def _either(of_stats: pa.Array | None, of_keys: pa.Array | None, fixed: pa.Array
     return pc.coalesce(of_stats, pc.if_else(fixed, of_keys, pa.scalar(None, of_keys.type)))
 
 
-def _same_key_types(files: pa.Table, schema_of: SchemaOf, schema: TableSchema) -> bool:
-    """Whether all files have the key that the table has now: a key that is cast has another order."""
+def same_keys(files: pa.Table, schema_of: SchemaOf, schema: TableSchema) -> bool:
+    """Whether all files have the key that the table has now: a cast one has other bytes and another order."""
     now = [(schema.field(name).id, schema.field(name).type.kind) for name in schema.trimmed_primary_keys]
     for schema_id in pc.unique(files["schema_id"]).to_pylist():
         old = schema_of(schema_id)
