@@ -55,7 +55,7 @@ def values(draw: st.DrawFn, text: str) -> tuple[Any, Any]:
             whole = draw(st.integers(-most, most))
             return _decimal(whole, numbers[1]), whole
         case _:
-            millis = draw(st.integers(-(10**12), 10**13))
+            millis = draw(st.integers(-(10**12), 9 * 10**12))  # what 64 bits of nanoseconds hold
             if numbers[0] <= 3:
                 return millis * 1000, (millis, 0)
             if numbers[0] <= 6:

@@ -114,6 +114,17 @@ def test_a_value_that_points_out_of_its_row_is_refused_where_it_must_be_right() 
         read_values(pa.array([bytes(row)]), [text], "manifest-1")
 
 
+def test_moments_that_no_column_can_hold_are_unknown_and_refused_where_they_must_be_right() -> None:
+    """Nanoseconds in 64 bits end in the year 2262."""
+    type_ = parse_type("TIMESTAMP(9)", "")
+    rows = pa.array([encode_row([type_], [value], reserve_null=True) for value in (10**20, 7)])
+    column = RowColumn(rows, [type_]).column(0)
+    assert column is not None
+    assert column.view(pa.int64()).to_pylist() == [None, 7]
+    with pytest.raises(InvalidMetadata, match="is broken"):
+        read_values(rows, [type_], "manifest-1")
+
+
 def test_columns_that_do_not_fit_are_refused() -> None:
     for text, column in (
         ("TINYINT", pa.array([300])),
