@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -310,8 +311,38 @@ def test_purging_a_registered_table_spares_the_files_of_the_one_it_came_from(
         change.set_location(str(tmp_path / "wh/elsewhere"))
     pointed.register_table("shop.twin", old.metadata_location)
     before = {each for each in files(tmp_path / "wh") if "shop/old/" in each}
+    pointed.drop_table("shop.old")
     pointed.drop_table("shop.twin", purge=True)
     assert {each for each in files(tmp_path / "wh") if "shop/old/" in each} == before
+
+
+def test_a_table_of_two_names_is_purged_with_the_last_of_them(pointed: lp.Lake, tmp_path: Path) -> None:
+    """One table was registered under two names, and purging one of them took the rows of the other."""
+    pointed.create_namespace("shop.deep")
+    one = pointed.create_table("shop.one", "id BIGINT")
+    pointed.create_table("shop.other", "id BIGINT")
+    pointed.register_table("shop.deep.two", one.metadata_location)
+    before = files(tmp_path / "wh")
+    with pytest.raises(
+        CatalogCannot, match=r"shop\.one: shop\.deep\.two is the same table under another name"
+    ):
+        pointed.drop_table("shop.one", purge=True)
+    assert files(tmp_path / "wh") == before
+    pointed.drop_table("shop.one")
+    pointed.drop_table("shop.deep.two", purge=True)
+    assert not any("shop/one" in each for each in files(tmp_path / "wh"))
+
+
+def test_a_copied_table_is_not_purged_at_the_cost_of_the_one_it_was_copied_from(tmp_path: Path) -> None:
+    """The metadata of a copied directory names the files of the original."""
+    lake = lp.connect(str(tmp_path / "wh"))
+    lake.create_namespace("shop")
+    lake.create_table("shop.old", "id BIGINT")
+    shutil.copytree(tmp_path / "wh/shop/old", tmp_path / "wh/shop/copy")
+    before = files(tmp_path / "wh")
+    with pytest.raises(CatalogCannot, match=r"shop\.copy: shop\.old is the same table"):
+        lake.drop_table("shop.copy", purge=True)
+    assert files(tmp_path / "wh") == before
 
 
 def test_a_purge_does_not_take_the_files_of_a_table_that_got_another_name(

@@ -6,30 +6,33 @@ data files belong to whoever wrote them. After an answer that was lost for good,
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakeplane.catalog.catalog import Catalog, Entry
+from lakeplane.catalog.catalog import Catalog, Entry, same_table, table_of
 from lakeplane.catalog.commit_loop import Work, publish
-from lakeplane.catalog.metadata_files import metadata_directory
+from lakeplane.catalog.metadata_files import metadata_directory, write_unique
 from lakeplane.errors import (
     CatalogError,
-    CommitConflict,
     InvalidChange,
     InvalidInput,
     LakeplaneError,
+    NotSupported,
     OutcomeUnknown,
     StorageError,
 )
-from lakeplane.iceberg.changes import Change, propose_change
-from lakeplane.iceberg.metadata import TableMetadata
+from lakeplane.iceberg.changes import Change, prepare_change, propose_change
 from lakeplane.iceberg.snapshot_maker import AlreadyMade, Outside, Proposal, SnapshotMaker
 from lakeplane.iceberg.updates import AddSnapshot
+from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import parse_location
+from lakeplane.model.parallel import in_parallel
 from lakeplane.reading import reading_of
 from lakeplane.storage.store import Store
 
@@ -54,6 +57,9 @@ class Around(NamedTuple):
 
 
 _REAL: Final = Around()
+
+_MOST_WAITING: Final = 16 << 20
+"""So many bytes of manifests are gathered before they are written."""
 
 
 class Done(NamedTuple):
@@ -90,8 +96,10 @@ class _Commit:
     ) -> None:
         self.catalog, self.entry, self.change = catalog, entry, change
         self.store: Store = catalog.store_for(entry)
+        self.reading = reading_of(self.store, cache)
+        self.waiting: list[tuple[str, bytes]] = []
         outside = Outside(
-            reading_of(self.store, cache),
+            self.reading._replace(read_many=self._read_many),
             self._put,
             lambda table, name: str(metadata_directory(table) / name),
             around.new_id,
@@ -108,6 +116,7 @@ class _Commit:
     def publish(self) -> Done:
         name = self.entry.name
         try:
+            self._prepare()
             entry, attempts = self._publish()
         except AlreadyMade:
             entry, attempts = self.catalog.load("table", name), self.attempts - 1
@@ -121,6 +130,12 @@ class _Commit:
             raise
         self._clean_up_after(entry)
         return Done(entry, attempts, self.maker.snapshot_id if self.makes_snapshot else None)
+
+    def _prepare(self) -> None:
+        """Make what can be made before it is our turn, so that others wait for less."""
+        # The table may be another one by now: what does not fit it is said by the proposal.
+        with contextlib.suppress(InvalidInput, NotSupported):
+            prepare_change(self.change, table_of(self.entry), self.maker)
 
     def _publish(self) -> tuple[Entry, int]:
         while True:
@@ -136,37 +151,33 @@ class _Commit:
 
     def _was_upgraded(self) -> bool:
         """Whether somebody has raised the format version since the last proposal: that happens rarely."""
-        now = self.catalog.load("table", self.entry.name).metadata
-        assert isinstance(now, TableMetadata)
-        return now.format_version != self.format_version
+        return table_of(self.catalog.load("table", self.entry.name)).format_version != self.format_version
 
     def _propose(self, entry: Entry) -> Proposal:
         # Who is asked again knows that the attempt before has not happened.
         self.is_sent = False
         self.attempts += 1
-        table, before = entry.metadata, self.entry.metadata
-        assert isinstance(table, TableMetadata)
-        assert isinstance(before, TableMetadata)
-        if table.table_uuid != before.table_uuid:
-            problem = "this table was dropped, and its name belongs to another one now"
-            hint = "Load it anew if you mean that one"
-            raise CommitConflict(problem, source=str(self.entry.name), hint=hint)
+        table = same_table(self.entry, entry)
         proposal = propose_change(self.change, table, self.maker)
+        self._write()
         self.makes_snapshot = any(isinstance(update, AddSnapshot) for update in proposal[1])
         self.format_version = table.format_version
         self.is_sent = True
         return proposal
 
     def _put(self, path: str, data: bytes) -> None:
-        at = parse_location(path)
-        try:
-            self.store.put(at, data)
-        except OutcomeUnknown:
-            # Nobody else has the name, so it may be written again; and nothing names it yet.
-            try:
-                self.store.put(at, data)
-            except OutcomeUnknown:
-                raise StorageError("it could not be written for certain", source=path) from None
+        """Take a file that is written before the proposal is sent: all wait for the disk at once."""
+        self.waiting.append((path, data))
+        if sum(len(data) for _, data in self.waiting) > _MOST_WAITING:
+            self._write()
+
+    def _write(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        in_parallel(lambda file: write_unique(self.store, parse_location(file[0]), file[1]), waiting)
+
+    def _read_many(self, paths: Sequence[str]) -> list[bytes]:
+        self._write()
+        return self.reading.read_many(paths)
 
     def _never_landed(self, error: LakeplaneError) -> bool:
         """Whether an error is the proof that nothing was published, and that nothing will be.
@@ -177,8 +188,7 @@ class _Commit:
 
     def _clean_up_after(self, entry: Entry) -> None:
         """Delete what earlier attempts have written and the one that landed does not name."""
-        table = entry.metadata
-        assert isinstance(table, TableMetadata)
+        table = table_of(entry)
         if not self.makes_snapshot:
             self._delete(self.maker.written)
             return
@@ -201,9 +211,10 @@ def delete_unpublished(store: Store, paths: Iterable[str]) -> None:
         log.warning("files that were not published could not be deleted, they are orphans: %s", error)
 
 
-def _engine() -> dict[str, str]:
+@functools.cache
+def _engine() -> FrozenDict[str, str]:
     """What summaries say of the writer."""
     try:
-        return {"engine-name": "lakeplane", "engine-version": version("lakeplane")}
+        return FrozenDict({"engine-name": "lakeplane", "engine-version": version("lakeplane")})
     except PackageNotFoundError:
-        return {"engine-name": "lakeplane"}
+        return FrozenDict({"engine-name": "lakeplane"})

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entry, Unknown
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
-from lakeplane.catalog.metadata_files import place_in
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
 from lakeplane.errors import (
     AlreadyExists,
-    CatalogCannot,
     InvalidInput,
     LakeplaneError,
     OutcomeUnknown,
@@ -34,13 +32,12 @@ from lakeplane.iceberg.requirements import AssertCreate, AssertViewUuid
 from lakeplane.iceberg.view import ViewMetadata
 from lakeplane.iceberg.view_versions import Representation, ViewVersion
 from lakeplane.model.frozen import FrozenDict
-from lakeplane.model.location import Location, parse_location
 from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.purging import check_only_name, own_files
 from lakeplane.resources import Resources
-from lakeplane.storage.store import Store
 from lakeplane.table import Table, View
 
 if TYPE_CHECKING:
@@ -287,7 +284,8 @@ class Lake:
 
         Purging deletes exactly the files that the table names and that lie in its own places, never a folder.
         What they are is read first: a table that cannot be read whole, or that others change or replace
-        meanwhile, is not dropped.
+        meanwhile, is not dropped. Nor is one that has another name in the catalog, too: all tables are looked
+        at for that.
         """
         full = parse_name(name)
         if not purge:
@@ -295,7 +293,8 @@ class Lake:
             return
         entry = self._catalog.load("table", full)
         store = self._catalog.store_for(entry)
-        files = _own_files(entry, store, self._resources.cache)
+        files = own_files(entry, store, self._resources.cache)
+        check_only_name(self._catalog, entry)
         self._catalog.drop("table", full, entry)
         try:
             store.delete(*files)
@@ -355,25 +354,3 @@ def _proposer(evolution: Evolution) -> Any:
 def _same_view(entry: Entry, updates: Sequence[u.ViewUpdate]) -> Proposal:
     assert isinstance(entry.metadata, ViewMetadata)
     return (AssertViewUuid(entry.metadata.view_uuid),), updates
-
-
-_OWN_PLACES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
-
-
-def _own_files(entry: Entry, store: Store, cache: ManifestCache) -> list[Location]:
-    """What a table names within its own places: copied metadata may name the files of others, too."""
-    from lakeplane.iceberg.reachable import reachable  # noqa: PLC0415 - manifests bring pyarrow
-    from lakeplane.reading import reading_of  # noqa: PLC0415
-
-    table = entry.metadata
-    assert isinstance(table, TableMetadata)
-    if table.properties.get("gc.enabled", "true").strip().lower() == "false":
-        problem = "gc.enabled is false, so nothing of the table is deleted"
-        hint = "Its files may belong to others too; set gc.enabled=true if they do not"
-        raise CatalogCannot(problem, source=str(entry.name), hint=hint)
-    home = parse_location(table.location)
-    named = (table.properties.get(name) for name in _OWN_PLACES)
-    places = [home, *(place_in(home, each) for each in named if each)]
-    files = [*reachable(table, reading_of(store, cache)), entry.metadata_location]
-    found = dict.fromkeys(map(parse_location, files))
-    return [at for at in found if any(place.contains(at) for place in places)]

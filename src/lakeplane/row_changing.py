@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeplane.catalog.metadata_files import write_unique
 from lakeplane.errors import InvalidChange, InvalidInput, NotSupported
 from lakeplane.files.target import WriteTarget, write_target
 from lakeplane.files.write_deletes import write_position_deletes
@@ -27,7 +26,6 @@ from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.iceberg.snapshots import MAIN
 from lakeplane.model.expressions.tree import TRUE, Predicate
-from lakeplane.model.location import parse_location
 from lakeplane.model.schema import METADATA_COLUMNS, Schema
 from lakeplane.model.types import Field
 from lakeplane.reading import Reader
@@ -35,7 +33,7 @@ from lakeplane.spark.merge import Merging, source_here, source_of
 from lakeplane.spark.merge_keys import reachable
 from lakeplane.spark.row_changes import Found, find_deleted, find_merged, find_updated, remaining
 from lakeplane.spark.write import write_frame
-from lakeplane.writing import How, is_spark_frame
+from lakeplane.writing import How, Written, is_spark_frame
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -64,8 +62,10 @@ class RowChange:
     Each method writes files, and gives the change that is to be published; None if no row is touched.
     """
 
-    def __init__(self, statement: Statement, table: TableMetadata, reader: Reader, how: RowHow) -> None:
-        self.statement, self.table, self.reader = statement, table, reader
+    def __init__(
+        self, statement: Statement, table: TableMetadata, reader: Reader, written: Written, how: RowHow
+    ) -> None:
+        self.statement, self.table, self.reader, self.written = statement, table, reader, written
         self.branch = how.get("wap_branch") or how.get("branch", MAIN)
         self.mode = _mode(statement, table, how)
         self.isolation = _isolation(statement, table, how)
@@ -73,8 +73,6 @@ class RowChange:
         self.said: dict[str, Any] = {
             key: value for key, value in how.items() if key in Write.__struct_fields__
         }
-        self.written: list[str] = []
-        """The new files, which are nobody's if there is no change in the end."""
         if table.has_row_lineage and (clash := {each.name for each in _LINEAGE} & _names(table.schema)):
             problem = "rows of a table that has a column of this name cannot keep their identity"
             raise NotSupported(problem, field=min(clash), hint="Rename the column")
@@ -159,7 +157,7 @@ class RowChange:
         """Deletes of the rows that go, and files with those that come."""
         files = () if found.rows is None else self._write(found.rows, self._target())
         new = write_position_deletes(
-            plan, found.positions, self._put, self.reader.read_ranges, options=self.options
+            plan, found.positions, self.written.put, self.reader.read_ranges, options=self.options
         )
         remove = pa.concat_tables([new.remove, _rows(plan.files, whole)])
         if not files and not new.deletes and not remove.num_rows:
@@ -177,16 +175,11 @@ class RowChange:
             **self.said,
         )
 
-    def _put(self, path: str, data: bytes) -> None:
-        self.written.append(path)
-        write_unique(self.reader.store, parse_location(path), data)
-
     def _write(self, frame: DataFrame, target: WriteTarget) -> tuple[NewFiles, ...]:
         mode = target.properties.get(f"write.{self.statement}.distribution-mode")
         schemes = self.reader.resources.spark_schemes
-        files = tuple(write_frame(frame, target, self.reader.store, distribution=mode, schemes=schemes))
-        self.written += [path for each in files for path in each.files["file_path"].to_pylist()]
-        return files
+        made = write_frame(frame, target, self.reader.store, distribution=mode, schemes=schemes)
+        return self.written.add(made)
 
     def _target(self) -> WriteTarget:
         schema = self.table.schema

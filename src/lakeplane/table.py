@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from lakeplane.catalog.catalog import Catalog, Entry
+from lakeplane.catalog.catalog import Catalog, Entry, same_table, table_of
 from lakeplane.catalog.commit_loop import Work, publish
-from lakeplane.errors import CommitConflict, InvalidInput, LakeplaneError, OutcomeUnknown
+from lakeplane.errors import InvalidInput, LakeplaneError, OutcomeUnknown
 from lakeplane.evolution import Evolution
 from lakeplane.iceberg import refs
 from lakeplane.iceberg.evolve import propose_evolution
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from lakeplane.iceberg.time_travel import At
     from lakeplane.merging import Merge
     from lakeplane.model.expressions.tree import Predicate
+    from lakeplane.reading import Reader
     from lakeplane.row_changing import RowChange, RowHow, Statement
     from lakeplane.spark.frames import DataFrame
     from lakeplane.spark.merge import Merging
     from lakeplane.storage.store import Store
-    from lakeplane.writing import Also, How
+    from lakeplane.writing import Also, How, Written
 
 ProposeTable = Callable[[TableMetadata], Proposal]
 
@@ -48,10 +49,9 @@ class Table:
     """A table as it was when it was loaded, or last changed through this object; ``refresh`` looks again."""
 
     def __init__(self, catalog: Catalog, entry: Entry, resources: Resources) -> None:
-        assert isinstance(entry.metadata, TableMetadata)
         self._catalog = catalog
         self._entry = entry
-        self._metadata = entry.metadata
+        self._metadata = table_of(entry)
         self._resources = resources
 
     def __repr__(self) -> str:
@@ -225,25 +225,63 @@ class Table:
                 evolution.union_by_name(writing.widened_schema(given, self.metadata))
         return self._change_rows("merge", how, lambda change: change.merge(given, merging))
 
+    def upsert(self, rows: Any, on: Sequence[str] | None = None, **how: Unpack[How]) -> Commit:
+        """Add rows, and delete older ones with the same key, without reading the table.
+
+        The key are the columns ``on``, or those that identify rows of the table. It costs what an append
+        costs: keys are written as equality deletes, which every read has to apply. ``merge`` reads the
+        table, and leaves nothing to be done by others; ``convert_equality_deletes`` does it afterwards.
+        Rows lose their identity. Further arguments as for ``append``.
+        """
+        from lakeplane import upserting, writing  # noqa: PLC0415 - brings pyarrow
+
+        said = {key: value for key, value in how.items() if key not in ("merge_schema", "options")}
+        rows = writing.given_rows(rows)
+        if how.get("merge_schema", False):
+            with self.evolve() as evolution:
+                evolution.union_by_name(writing.widened_schema(rows, self.metadata))
+        store = self._catalog.store_for(self._entry)
+        options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
+        with writing.Written(store) as written:
+            change = upserting.upsert(
+                rows, on, self.metadata, written, options=options, schemes=schemes, said=said
+            )
+        return self._publish_files(change, store, written.paths)
+
+    def convert_equality_deletes(self, branch: str = MAIN, *, options: Mapping[str, str] = EMPTY) -> Commit:
+        """Write down the positions of rows that equality deletes leave out, so that reads find them faster.
+
+        The rows are the same afterwards. If there are no such deletes, no snapshot is made.
+        """
+        from lakeplane.upserting import convert  # noqa: PLC0415 - brings pyarrow
+
+        return self._publish_found(
+            lambda reader, written: convert(self.metadata, reader, written, options=options, branch=branch)
+        )
+
     def _change_rows(
         self, statement: Statement, how: RowHow, make: Callable[[RowChange], Change | None]
     ) -> Commit:
         """Find the rows of a statement, write what becomes of them, and publish it."""
-        from lakeplane.changing import delete_unpublished  # noqa: PLC0415 - brings pyarrow
-        from lakeplane.reading import Reader  # noqa: PLC0415
         from lakeplane.row_changing import RowChange  # noqa: PLC0415 - brings pyspark
+
+        def find(reader: Reader, written: Written) -> Change | None:
+            return make(RowChange(statement, self.metadata, reader, written, how))
+
+        return self._publish_found(find)
+
+    def _publish_found(self, find: Callable[[Reader, Written], Change | None]) -> Commit:
+        """Look at the table anew, find what is to change, and publish it."""
+        from lakeplane.reading import Reader  # noqa: PLC0415 - brings pyarrow
+        from lakeplane.writing import Written  # noqa: PLC0415
 
         self.refresh()
         store = self._catalog.store_for(self._entry)
-        work = RowChange(statement, self.metadata, Reader.of(store, self._resources), how)
-        try:
-            change = make(work)
-        except BaseException:
-            delete_unpublished(store, work.written)
-            raise
+        with Written(store) as written:
+            change = find(Reader.of(store, self._resources), written)
         if change is None:
             return Commit(table=self.name, metadata_location=self.metadata_location, attempts=0)
-        return self._publish_files(change, store, work.written)
+        return self._publish_files(change, store, written.paths)
 
     def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
         """Write rows as files, and publish them. What was certainly not published is deleted."""
@@ -420,11 +458,7 @@ class Table:
 
         def of_this_table(entry: Entry) -> Proposal:
             nonlocal before
-            assert isinstance(entry.metadata, TableMetadata)
-            if entry.metadata.table_uuid != before.table_uuid:
-                problem = "this table was dropped, and its name belongs to another one now"
-                raise CommitConflict(problem, source=self.name, hint="Load it anew if you mean that one")
-            before = entry.metadata
+            before = same_table(self._entry, entry)
             return propose(before)
 
         done = publish(self._catalog, [Work("table", self._entry.name, of_this_table)])
@@ -433,8 +467,7 @@ class Table:
         return receipt(self.name, before, self.metadata, entry.metadata_location, done.attempts)
 
     def _become(self, entry: Entry) -> None:
-        assert isinstance(entry.metadata, TableMetadata)
-        self._entry, self._metadata = entry, entry.metadata
+        self._entry, self._metadata = entry, table_of(entry)
 
 
 class Evolving:

@@ -7,15 +7,15 @@ written right here: a small append needs no cluster.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from lakeplane.catalog.metadata_files import write_unique
 from lakeplane.changing import delete_unpublished
 from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
-from lakeplane.files.write import Put, write_rows
+from lakeplane.files.write import write_rows
 from lakeplane.files.write_deletes import NewDeletes, write_position_deletes
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.evolution import EvolutionRules
@@ -52,6 +52,34 @@ class How(Also, total=False):
 
     branch: str
     """Where the rows go; a branch that does not exist is made, from where main is."""
+
+
+class Written:
+    """Files that are written for a change; if they cannot all be written, they are deleted again."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.paths: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            delete_unpublished(self.store, self.paths)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file under a name that nobody else has."""
+        self.paths.append(path)
+        write_unique(self.store, parse_location(path), data)
+
+    def add(self, files: Iterable[NewFiles]) -> tuple[NewFiles, ...]:
+        """Know of files that somebody else has written."""
+        found = tuple(files)
+        self.paths += [path for each in found for path in each.files["file_path"].to_pylist()]
+        return found
 
 
 def is_spark_frame(rows: object) -> bool:
@@ -124,26 +152,10 @@ def write_deletes(
     def read_ranges(parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
         return store.read_many([Range(parse_location(path), start, length) for path, start, length in parts])
 
-    with _putting(store) as put:
-        return write_position_deletes(plan, positions, put, read_ranges, options=options)
+    with Written(store) as written:
+        return write_position_deletes(plan, positions, written.put, read_ranges, options=options)
 
 
 def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:
-    with _putting(store) as put:
-        return tuple(write_rows(align_arrow(target.schema, rows), target, put))
-
-
-@contextmanager
-def _putting(store: Store) -> Iterator[Put]:
-    """Put files of names that nobody else has; after an error, delete them."""
-    begun: list[str] = []
-
-    def put(path: str, data: bytes) -> None:
-        begun.append(path)
-        write_unique(store, parse_location(path), data)
-
-    try:
-        yield put
-    except BaseException:
-        delete_unpublished(store, begun)
-        raise
+    with Written(store) as written:
+        return tuple(write_rows(align_arrow(target.schema, rows), target, written.put))

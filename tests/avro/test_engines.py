@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -17,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeplane.avro.container import pack_file, write_long
-from lakeplane.avro.read import Engine, Pick, read_avro
+from lakeplane.avro.read import Engine, Pick, read_avro, read_avro_files
 from lakeplane.avro.write import write_avro
-from lakeplane.errors import LakeplaneError
+from lakeplane.errors import InvalidMetadata, LakeplaneError
 from lakeplane.model.parallel import in_parallel
 from tests.avro.kinds import Kind, _Names, read_by_fastavro, records
 
@@ -189,6 +190,35 @@ def test_picked_columns_hold_what_fastavro_reads(data: st.DataObject) -> None:
         for key in pick.keys:
             column = found[f"{pick.name}.{key}"].combine_chunks()
             assert column.equals(pa.array([at_key(value, key) for value in values], column.type)), pick
+
+
+@given(st.lists(files(), min_size=1, max_size=4), st.data())
+def test_many_files_are_read_as_each_of_them_is(several: list[File], data: st.DataObject) -> None:
+    wanted = [each.pick for each in data.draw(wishes(several[0]))]
+    together = [(each.data, f"x{number}") for number, each in enumerate([several[0], *several, several[0]])]
+    try:
+        one_by_one = [read_avro(content, wanted, source=source) for content, source in together]
+    except LakeplaneError as refused:
+        with pytest.raises(type(refused), match=re.escape(str(refused))):
+            read_avro_files(together, wanted)
+        return
+    for engine in ENGINES:
+        for alone, found in zip(one_by_one, read_avro_files(together, wanted, engine=engine), strict=True):
+            assert found.table.equals(alone.table)
+            assert (found.schema, found.metadata, found.codec) == (alone.schema, alone.metadata, alone.codec)
+
+
+@given(files(), st.data())
+def test_of_many_files_the_one_that_is_broken_is_named(file: File, data: st.DataObject) -> None:
+    broken = file.data[: data.draw(st.integers(0, len(file.data) - 1))]
+    together = [(file.data, "good"), (broken, "bad"), (file.data, "good as well")]
+    try:
+        alone = read_avro(broken, [], source="bad")
+    except InvalidMetadata as refused:
+        with pytest.raises(InvalidMetadata, match=re.escape(str(refused))):
+            read_avro_files(together, [])
+    else:
+        assert read_avro_files(together, [])[1].table.num_rows == alone.table.num_rows
 
 
 def follow(value: Any, names: tuple[str, ...]) -> Any:

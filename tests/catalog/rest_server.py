@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakeplane.errors import LakeplaneError, RequirementFailed
 from lakeplane.iceberg.apply import apply
-from lakeplane.iceberg.metadata_json import read_metadata, write_metadata
+from lakeplane.iceberg.metadata_json import parse_metadata, serialize_metadata
 from lakeplane.iceberg.new_table import creation
 from lakeplane.iceberg.requirements import check
 from lakeplane.iceberg.update_json import read_requirements, read_updates
@@ -32,6 +32,8 @@ from lakeplane.model.sorting import UNSORTED, read_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lakeplane.iceberg.metadata import TableMetadata
 
 ENDPOINTS = [
     f"{method} /v1/{{prefix}}/{path}"
@@ -276,7 +278,7 @@ class RestServer:
         )
         table = apply(None, updates, now_ms=1)
         if body.get("stage-create"):
-            return Answer(200, {"metadata": write_metadata(table), **self.extras})
+            return Answer(200, {"metadata": _document(table), **self.extras})
         self._put("tables", key, table)
         return self._load("tables", key)
 
@@ -332,7 +334,7 @@ class RestServer:
 
     def _load(self, kind: str, key: tuple[str, ...], *, extras: bool = True) -> Answer:
         metadata, at = self.entries[kind][key]
-        document = write_metadata(metadata) if kind == "tables" else write_view(metadata)
+        document = _document(metadata) if kind == "tables" else write_view(metadata)
         body = {"metadata-location": at, "metadata": document, **(self.extras if extras else {})}
         return Answer(200, body, {"ETag": self._etag(kind, key)} if kind == "tables" else {})
 
@@ -349,8 +351,13 @@ class RestServer:
 
     def snapshots(self, *key: str) -> list[int]:
         """The ids of a table's snapshots."""
-        table = read_metadata(write_metadata(self.entries["tables"][key][0]))
+        table = parse_metadata(serialize_metadata(self.entries["tables"][key][0]))
         return [snapshot.snapshot_id for snapshot in table.snapshots]
+
+
+def _document(table: TableMetadata) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(serialize_metadata(table))
+    return document
 
 
 def _missing(what: str, key: tuple[str, ...]) -> Refusal:

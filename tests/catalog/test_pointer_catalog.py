@@ -17,6 +17,7 @@ from lakeplane.errors import (
     AlreadyExists,
     CatalogUnavailable,
     InvalidInput,
+    InvalidMetadata,
     LakeplaneError,
     NotFound,
     OutcomeUnknown,
@@ -495,3 +496,23 @@ def test_a_table_that_changes_faster_than_it_is_read_is_not_broken() -> None:
     meanwhile.append(purge)
     with pytest.raises(NotFound):
         slow.load("table", ORDERS)
+
+
+def test_a_file_that_another_name_stands_for_is_not_deleted_as_an_old_version() -> None:
+    """One table was registered under two names, and a commit to one deleted the metadata of the other."""
+    _, _, catalog = a_shop(1, DELETING)
+    twin = Name(SHOP, "twin")
+    catalog.register("table", twin, catalog.load("table", ORDERS).metadata_location)
+    before = table_of(catalog, twin)
+    for _ in range(3):
+        appended(catalog, ORDERS)
+    assert table_of(catalog, twin) == before
+
+
+def test_a_table_whose_file_is_deleted_while_it_is_registered_is_not_registered() -> None:
+    pointers, store, catalog = a_shop(1)
+    at, before = parse_location(catalog.load("table", ORDERS).metadata_location), catalog.names("table", SHOP)
+    pointers.before_swap = lambda: store.delete(at)
+    with pytest.raises(InvalidMetadata, match="deleted while it was being registered"):
+        catalog.register("table", Name(SHOP, "twin"), str(at))
+    assert catalog.names("table", SHOP) == before

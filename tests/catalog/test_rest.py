@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +28,7 @@ from lakeplane.errors import (
 )
 from lakeplane.model.location import parse_location
 from lakeplane.storage.secret import Secret
-from lakeplane.testing.catalog_subject import a_table
+from lakeplane.testing.catalog_subject import a_table, as_table
 from tests.catalog.rest_server import ENDPOINTS, Fault
 from tests.catalog.rest_world import ORDERS, Setup, a_setup
 
@@ -263,7 +264,53 @@ def test_a_lost_answer_to_a_write_is_looked_for(
             do(catalog)
     writes = [each for each in setup.server.seen if each.method in ("POST", "DELETE")]
     assert len(writes) == 1, "it is not sent again"
-    assert "idempotency-key" in writes[0].headers
+
+
+RETRIED = ("drop", "rename")
+
+
+@pytest.mark.parametrize("what", RETRIED)
+def test_a_repeated_request_is_not_refused_for_what_the_first_one_did(setup: Setup, what: str) -> None:
+    """The server keeps keys, and has lost this one: its second answer is that there is no such table."""
+    setup.server.config["idempotency-key-lifetime"] = "PT30M"
+    pattern, do = WRITES[what]
+    catalog = setup.with_table()
+    setup.server.script.append(Fault(pattern, applied=1, status=503))
+    do(catalog)
+    writes = [each for each in setup.server.seen if re.search(pattern, str(each))]
+    assert len(writes) == 2
+    assert len({each.headers["idempotency-key"] for each in writes}) == 1
+    with pytest.raises(NotFound):
+        catalog.load("table", ORDERS)
+
+
+def test_a_rename_that_was_delivered_twice_has_happened(setup: Setup) -> None:
+    """A proxy sent it twice, and the second answer was that there is no such table."""
+    catalog, new = setup.with_table(), Name(("shop",), "new")
+    uuid = as_table(catalog.load("table", ORDERS)).table_uuid
+    setup.server.script.append(Fault("POST .*/rename$", applied=2))
+    catalog.rename("table", ORDERS, new)
+    assert as_table(catalog.load("table", new)).table_uuid == uuid
+
+
+def test_a_rename_onto_another_table_is_refused(setup: Setup) -> None:
+    catalog, new = setup.with_table(), Name(("shop",), "new")
+    a_table(catalog, new)
+    with pytest.raises(AlreadyExists):
+        catalog.rename("table", ORDERS, new)
+    other = setup.connect()
+    other.drop("table", ORDERS)
+    with pytest.raises(NotFound):
+        catalog.rename("table", ORDERS, new)
+
+
+def test_a_registration_that_was_delivered_twice_has_happened(setup: Setup) -> None:
+    catalog, new = setup.with_table(), Name(("shop",), "new")
+    at = catalog.load("table", ORDERS).metadata_location
+    setup.server.script.append(Fault("POST .*/register$", applied=2))
+    assert catalog.register("table", new, at).metadata_location == at
+    with pytest.raises(AlreadyExists):
+        catalog.register("table", new, at)
 
 
 def test_dropping_purges_nothing(setup: Setup) -> None:

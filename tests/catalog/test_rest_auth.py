@@ -67,6 +67,7 @@ def test_an_old_token_serves_while_no_new_one_is_to_be_had(setup: Setup) -> None
 
 
 def test_a_refused_token_is_renewed_once(setup: Setup) -> None:
+    setup.server.config["idempotency-key-lifetime"] = "PT30M"
     catalog = setup.with_table(**LOGIN)
     change, _ = appending(catalog)
     setup.server.seen.clear()

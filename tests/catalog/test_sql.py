@@ -349,6 +349,14 @@ def test_a_namespace_is_no_prefix_or_pattern(pointers: SqlPointers) -> None:
         pointers.drop_namespace(missing)
 
 
+def test_files_that_names_stand_for_are_found_by_their_very_text(pointers: SqlPointers) -> None:
+    for name, at in (("a", "s3://b/m_1.json"), ("b", "s3://b/M_1.json"), ("c", "s3://b/it's.json")):
+        assert pointers.swap([Swap("table", Name(("shop",), name), None, at)])
+    asked = ["s3://b/m_1.json", "s3://b/it's.json", "s3://b/mX1.json", "s3://b/m%", *map(str, range(1200))]
+    assert pointers.named(asked) == {"s3://b/m_1.json", "s3://b/it's.json"}
+    assert pointers.named([]) == set()
+
+
 def test_names_that_would_be_two_in_the_database_are_refused(pointers: SqlPointers) -> None:
     for name in ("a.b", "", ".", "a."):
         with pytest.raises(InvalidInput, match="part of a namespace"):

@@ -12,6 +12,7 @@ from lakeplane.iceberg.changes import (
     Change,
     DeleteFiles,
     Overwrite,
+    RowDelta,
 )
 from lakeplane.iceberg.cherrypick import Cherrypick
 from lakeplane.iceberg.manifest_scan import Reading
@@ -30,6 +31,7 @@ from tests.commits.worlds import (
     World,
     append,
     change_files,
+    deletes_of,
     live,
     rows_of,
 )
@@ -111,6 +113,21 @@ def _delete_files(table: TableMetadata, _: Reading) -> Change:
     return DeleteFiles(where=parse_predicate("p = 'x'", table.schema))
 
 
+def _change_rows(table: TableMetadata, reading: Reading) -> Change:
+    files = live(table, reading)
+    [wanted, other] = (
+        files.filter(pc.match_substring(files["file_path"], f"{number}.parquet")) for number in (201, 202)
+    )
+    return RowDelta(
+        files=(rows_of(table, "new.parquet", "x"),),
+        deletes=(deletes_of(table, "deletes.parquet", wanted),),
+        deletes_from=wanted,
+        remove=other,
+        isolation="serializable",
+        validate_from=table.current_snapshot_id,
+    )
+
+
 OPERATIONS = (
     Operation(
         "create a table", lambda lake, _: lake.create_table("shop.fresh", "id BIGINT"), is_typical=True
@@ -132,6 +149,7 @@ OPERATIONS = (
     Operation("append files", _files(_append_files), is_typical=True),
     Operation("overwrite files", _files(_overwrite_files), is_typical=True),
     Operation("delete files", _files(_delete_files)),
+    Operation("change rows", _files(_change_rows), is_typical=True),
     Operation("cherry-pick files", _files(lambda _, __: Cherrypick(snapshot_id=STAGED_FILES))),
     Operation("create a branch", lambda lake, _: lake.table("shop.orders").create_branch("b", NEXT)),
     Operation("create a tag", lambda lake, _: lake.table("shop.orders").create_tag("t", HEAD)),

@@ -251,6 +251,17 @@ def rows_of(table: TableMetadata, name: str, p: str, rows: int = 10) -> NewFiles
     return NewFiles(0, pa.table(files))
 
 
+def deletes_of(table: TableMetadata, name: str, data: pa.Table) -> NewFiles:
+    """A position delete file for one data file, of which nothing but the name exists."""
+    files = {
+        **rows_of(table, name, "x", 3).files.to_pydict(),
+        "partition": data["partition"].combine_chunks(),
+        "content": pa.array([1], pa.int32()),
+        "referenced_data_file": data["file_path"],
+    }
+    return NewFiles(0, pa.table(files))
+
+
 ChangeOf: TypeAlias = Callable[[TableMetadata, Reading], Change]
 
 

@@ -28,13 +28,15 @@ from lakeplane.iceberg.changes import (
     OverwritePartitions,
     Rewrite,
     new_paths,
+    prepare_change,
 )
 from lakeplane.iceberg.cherrypick import Cherrypick
+from lakeplane.iceberg.manifest_list import parse_manifest_list
 from lakeplane.iceberg.manifest_schema import DELETED, EQUALITY_DELETES, FILE_COLUMNS
 from lakeplane.iceberg.manifests import read_manifest
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.iceberg.plan import plan
-from lakeplane.iceberg.snapshot_maker import AlreadyMade
+from lakeplane.iceberg.snapshot_maker import AlreadyMade, SnapshotMaker
 from lakeplane.iceberg.snapshots import Ref
 from lakeplane.model.frozen import EMPTY, FrozenDict
 from lakeplane.model.partitioning import PartitionField, PartitionSpec
@@ -354,6 +356,29 @@ def test_what_is_written_for_one_attempt_serves_the_next(made: Changing) -> None
     assert made.live() == ["b", "n", "new", "other"]
     assert done.parent_snapshot_id == FIRST_ID + 3
     assert done.manifest_list == more
+
+
+def test_a_list_is_remembered_as_others_read_it(made: Changing) -> None:
+    """A list that is not read again must not say more than its file: in v1, there are no sequence numbers."""
+    attempt = made.propose(Overwrite(files=made.new(file("new", "y", 1, 1)), where=made.where("p = 'x'")))
+    done = made.publish(attempt)
+    path = done.manifest_list or ""
+    kept = attempt.maker.outside.reading.cache.get((path,))
+    read = parse_manifest_list(made.built.files[path], path)
+    assert kept.schema.equals(read.schema)
+    assert kept.equals(read)
+    assert read.num_rows == 3
+
+
+def test_manifests_of_new_files_are_written_before_it_is_known_what_others_did(made: Changing) -> None:
+    change, maker = Append(files=made.new(file("new", "y", 1, 1))), SnapshotMaker(made.outside())
+    prepare_change(change, made.table, maker)
+    [manifest] = maker.written
+    made.commit(Append(files=made.new(file("other", "y", 1, 1))))
+    made.publish(made.propose(change, maker))
+    assert maker.written[0] == manifest
+    assert len(maker.written) == 2, "and the list"
+    assert made.live() == ["a", "b", "c", "n", "new", "other"]
 
 
 def test_an_attempt_that_has_landed_after_all_is_not_made_twice(made: Changing) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakeplane.errors import InvalidMetadata
 from lakeplane.model.frozen import EMPTY, FrozenDict, freeze, thaw
-from lakeplane.model.records import Int, Long, Record, Strings, read, read_all, write
+from lakeplane.model.records import Int, Long, Record, Strings, read, read_all, write, write_all
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False),
@@ -135,8 +136,25 @@ def test_absent_fields_are_left_out() -> None:
     raw = {"tree-id": 1, "main-leaf": {"leaf-name": "m"}}
     tree = read(Tree, raw, "tree")
     assert (tree.spare_leaf, tree.groups, tree.summary, tree.unknown) == (None, None, None, EMPTY)
-    assert write(tree) == {**raw, "more-leaves": []}
+    assert write(tree) == raw
     assert read(Tree, {**raw, "spare-leaf": None, "summary": None}, "tree") == tree
+
+
+class Count(Record, frozen=True, kw_only=True):
+    much: int = msgspec.field(default_factory=int)
+    little: int | None = None
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.none() | st.integers(-9, 9), st.booleans()), max_size=4))
+def test_records_are_written_at_once_as_they_are_one_by_one(
+    drawn: list[tuple[int, int | None, bool]],
+) -> None:
+    counts = [
+        Count(much=much, little=little, unknown=FrozenDict({"x": 1} if more else {}))
+        for much, little, more in drawn
+    ]
+    assert json.loads(msgspec.json.encode(write_all(counts))) == list(map(write, counts))
+    assert all("much" in write(each) for each in counts)
 
 
 def test_lists_of_records() -> None:

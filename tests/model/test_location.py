@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeplane.errors import InvalidLocation
-from lakeplane.model.location import Location, parse_location
+from lakeplane.model.location import Location, parse_location, spellings
 
 ALIKE = [
     ["s3://b/k", "s3a://b/k", "s3n://b/k", "S3://b/k", "s3://b/k/", "s3://b/k//"],
@@ -362,3 +362,17 @@ def test_equal_places_are_not_unequal() -> None:
     # `!=` once compared identities, and a table was refused in its own place.
     assert not parse_location("s3://lake/t") != parse_location("s3a://lake/t")  # noqa: SIM202
     assert parse_location("s3://lake/t") != parse_location("s3://lake/u")
+
+
+@pytest.mark.parametrize(
+    "text", ["s3://b/a/m.json", "s3n://b/a/m.json", "/a/m.json", "file:///a//m.json", "gs://b/m"]
+)
+def test_spellings_are_those_of_the_same_place(text: str) -> None:
+    at = parse_location(text)
+    assert text in spellings(at)
+    assert {parse_location(each) for each in spellings(at)} == {at}
+
+
+def test_spellings_that_catalogs_hold() -> None:
+    assert {"s3://b/m", "s3a://b/m", "s3n://b/m"} <= set(spellings(parse_location("s3a://b/m")))
+    assert {"/a/m", "file:/a/m", "file:///a/m"} <= set(spellings(parse_location("file:/a/m")))

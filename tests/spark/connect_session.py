@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from lakeplane.model.schema import Schema
@@ -21,6 +22,7 @@ from lakeplane.spark.file_list import Scratch
 from lakeplane.spark.read import Access
 from lakeplane.spark.session import find_session, is_connect
 from tests.iceberg.built import Listed
+from tests.spark.deleting import delete_by_vectors, delete_equal
 from tests.spark.made import MadeTable, local_ranges, rows
 from tests.spark.test_other_files import write_own_avro
 
@@ -64,8 +66,11 @@ def main(folder: Path, way: str) -> None:
         "later": rows(table.read(session, access=access).where("name.x = 2").select("name.k", "p")),
         "where": rows(table.read(session, ["id", "_pos", "_file", "_row_id"], "id <> 2", access=access)),
     }
-    kept = table.read(session, ["id"], "id < 2", access=access)
-    derived = kept.where("id = 1")
+    delete_by_vectors(table, {str(folder / "data" / "00001.parquet"): BitMap64([1])})
+    delete_equal(table, [{"id": 3, "p": None}, {"id": 0, "p": "n0"}], 1, 2)
+    found["left"] = rows(table.read(session, ["id", "_pos"], access=access, placed=True))
+    kept = table.read(session, ["id"], "id < 3", access=access)
+    derived = kept.where("id = 2")
     found["logs while frames live"] = len(list(scratch.iterdir()))
     del kept
     found["derived"] = rows(derived)

@@ -37,7 +37,10 @@ def test_reads_through_connect(tmp_path: Path, way: str) -> None:
         [3, None, "n3", "00:00:01"],
     ]
     assert found["filtered"] == [[1]]
-    assert found["derived"] == [[1]]
+    files = [each for _, _, each, _ in found["left"]]
+    assert [each[:2] + each[3:] for each in found["left"]] == [[2, 2, 2], [3, 0, 0]]
+    assert sorted(files) == [0, 1]
+    assert found["derived"] == [[2]]
     assert found["later"] == [[NO_KEY, "n2"]]
     data = tmp_path / "data"
     assert found["where"] == [

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyroaring import BitMap64
 
+from lakeplane.errors import InvalidMetadata, NotSupported
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import LONG, STRING, Field, Struct
+from lakeplane.model.types import DOUBLE, INT, LONG, STRING, Field, Struct
 from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
 from lakeplane.spark.read import Access
 from tests.iceberg.built import Listed
@@ -116,3 +117,57 @@ def test_files_without_deletes_are_bare_scans(spark: SparkSession, tmp_path: Pat
     plan = physical(table.read(spark, ["id"], access=access()))
     assert plan.count("FileScan") == 2
     assert plan.count("Join") == 1
+
+
+def test_keys_that_were_dropped_added_and_widened(spark: SparkSession, tmp_path: Path) -> None:
+    """Deletes by a column that is gone still delete, and must not compare another column of its name."""
+    count = Field(3, "count", INT)
+    table = MadeTable(tmp_path, Schema((ID, NAME, count)))
+    table.append([{"id": n, "name": f"n{n}", "count": n} for n in range(6)])
+    delete_equal(table, [{"name": "n1"}], 2)
+    delete_equal(table, [{"count": 2}], 3)
+    added = Field(4, "name", LONG, initial_default=7)
+    table.evolve(ID, Field(3, "count", LONG), added)
+    delete_equal(table, [{"count": 3, "name": 7}, {"count": 4, "name": None}], 3, 4)
+    assert rows(table.read(spark, access=access())) == [(0, 0, 7), (4, 4, 7), (5, 5, 7)]
+    assert ids(table, spark) == [0, 4, 5]
+    # The state before: what came later does not delete.
+    first = table.built.metadata.snapshots[1].snapshot_id
+    assert ids(table, spark, at=first) == [0, 2, 3, 4, 5]
+
+
+def test_keys_inside_of_structs(spark: SparkSession, tmp_path: Path) -> None:
+    place = Field(2, "place", Struct((Field(3, "x", LONG), Field(4, "y", STRING))))
+    table = MadeTable(tmp_path, Schema((ID, place)))
+    table.append([{"id": n, "place": {"x": n, "y": "y"} if n else None} for n in range(4)])
+    inside = [Field(2, "place", Struct((Field(3, "x", LONG),)))]
+    delete_equal(table, [{"place": {"x": 1}}, {"place": {"x": None}}], 3, fields=inside)
+    assert ids(table, spark) == [2, 3]
+    assert rows(table.read(spark, ["place"], access=access())) == [((2, "y"),), ((3, "y"),)]
+    table.evolve(ID, Field(2, "place", Struct((Field(4, "y", STRING),))))
+    assert ids(table, spark) == [2, 3]
+    with pytest.raises(NotSupported, match="field x, which was dropped from place"):
+        table.read(spark, access=access())
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"), [((5,), "a column of double"), ((77,), "no schema"), ((), "without columns")]
+)
+def test_keys_that_no_writer_may_use(
+    spark: SparkSession, tmp_path: Path, keys: tuple[int, ...], problem: str
+) -> None:
+    ratio = Field(5, "ratio", DOUBLE)
+    table = MadeTable(tmp_path, Schema((ID, ratio)))
+    table.append([{"id": 1, "ratio": 0.5}])
+    delete_equal(table, [{"ratio": 0.5}], *keys, fields=[ratio])
+    with pytest.raises(InvalidMetadata, match=problem):
+        table.read(spark, access=access())
+
+
+def test_deletes_without_a_store_to_read_them_from(spark: SparkSession, tmp_path: Path) -> None:
+    table = MadeTable(tmp_path, Schema((ID, NAME)))
+    path = table.write(some(0, 2))
+    table.add(path)
+    delete_by_vectors(table, {path: BitMap64([0])})
+    with pytest.raises(NotSupported, match="no store was given"):
+        table.read(spark)

@@ -143,3 +143,34 @@ def test_rows_are_merged(tried: Tried) -> None:
         tried.rows[number]["region"] = "old"
     tried.check()
     tried.check_outside()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("rows_are", ["here", "in Spark"])
+def test_rows_are_upserted_without_a_look_at_the_table(
+    tmp_path: Path,
+    spark: SparkSession,
+    version: int,
+    rows_are: str,
+) -> None:
+    tried = Tried(tmp_path, spark, version, ("bucket(2, id)",), "merge-on-read")
+    for start in (20, 25):
+        changed = [{**each, "region": f"new {start}"} for each in rows(start, start + 10)]
+        changed += [{"id": 500 + start, "day": None, "amount": None, "region": "x", "place": None}]
+        frame = arrow(changed)
+        tried.table.upsert(frame if rows_are == "here" else spark.createDataFrame(frame), on=["id"])
+        tried.rows |= {each["id"]: each for each in changed}
+    tried.check()
+    assert set(tried.table.inspect("delete_files")["content"].to_pylist()) == {2}
+    tried.table.convert_equality_deletes()
+    assert set(tried.table.inspect("delete_files")["content"].to_pylist()) == {1}
+    tried.check()
+    tried.check_outside()
+    assert tried.table.convert_equality_deletes().snapshot_id is None
+
+
+def test_an_upsert_of_two_rows_with_one_key_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    tried = Tried(tmp_path, spark, 2, (), "merge-on-read")
+    with pytest.raises(lp.InvalidInput, match="have the key of another one"):
+        tried.table.upsert(arrow([*rows(3, 5), *rows(4, 6)]), on=["id"])
+    tried.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,7 @@ from lakeplane.errors import InvalidInput
 _KEY: Final = Scalar("string", pa.string())
 _DECIMAL_BYTES: Final = 16
 _NOTHING: Final = np.zeros(0, np.uint8)
+_NOBODY: Final = np.zeros(0, np.int64)
 
 
 def encode_record(record: Record, columns: Mapping[str, pa.Array], count: int, place: str = "") -> Cells:
@@ -76,6 +78,9 @@ def encode(node: Node, values: pa.Array, place: str) -> Cells:
 def _optional(node: Optional, values: pa.Array, place: str) -> Cells:
     if not values.null_count:
         return cells.optional(encode(node.value, values, place), len(values), None, node.null_at)
+    if values.null_count == len(values):
+        _check_type(node.value, values.type, place)
+        return cells.optional(cells.constant(b""), len(values), _NOBODY, node.null_at)
     present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     try:
         some = values.drop_null()  # what lies under nulls is of no interest to anybody, whatever it is
@@ -83,6 +88,12 @@ def _optional(node: Optional, values: pa.Array, place: str) -> Cells:
         raise InvalidInput(f"is {values.type}, which Arrow cannot filter: {error}", field=place) from None
     value = encode(node.value, some, place)
     return cells.optional(value, len(values), present, node.null_at)
+
+
+@lru_cache(maxsize=1024)
+def _check_type(node: Node, found: pa.DataType, place: str) -> None:
+    """Refuse a column for its type; what fits once need not be looked at again."""
+    encode(node, pa.nulls(0, found), place)
 
 
 def _within(place: str, name: str) -> str:

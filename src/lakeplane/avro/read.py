@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -19,8 +20,19 @@ from lakeplane.avro.fit import fit
 from lakeplane.avro.limits import DEFAULT_LIMITS, Limits
 from lakeplane.avro.schema import parse_schema, weight
 from lakeplane.avro.selection import Pick, Selection, select
+from lakeplane.errors import InvalidMetadata
 
-__all__ = ["DEFAULT_LIMITS", "AvroFile", "Engine", "Header", "Limits", "Pick", "read_avro", "read_header"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "AvroFile",
+    "Engine",
+    "Header",
+    "Limits",
+    "Pick",
+    "read_avro",
+    "read_avro_files",
+    "read_header",
+]
 
 Engine = Literal["wasm", "rows"]
 """How files are decoded and encoded: by generated code, or in plain Python."""
@@ -84,6 +96,50 @@ def read_avro(
         count, arrays = decoder(unpack_blocks(view, header, limits), len(view))
         table = _table(decoder.selection, count, arrays)
     return AvroFile(header.schema, MappingProxyType(dict(header.metadata)), header.codec, table)
+
+
+def read_avro_files(
+    files: Sequence[tuple[bytes, str]],
+    picks: Sequence[Pick],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    engine: Engine | None = None,
+) -> list[AvroFile]:
+    """Read the same columns of files that are given with their sources: many small ones cost little more."""
+    headers = [(data, source, read_header(data, source=source, limits=limits)) for data, source in files]
+    found: list[AvroFile] = []
+    for _, alike in itertools.groupby(headers, lambda each: each[2].schema_text):
+        several = list(alike)
+        try:
+            found += list(_read_together([(data, at) for data, _, at in several], picks, limits, engine))
+        except InvalidMetadata:
+            # One by one, so that the error names the file that is broken, or it was too much at once.
+            found += [
+                read_avro(data, picks, source=source, limits=limits, engine=engine)
+                for data, source, _ in several
+            ]
+    return found
+
+
+def _read_together(
+    files: Sequence[tuple[bytes, Header]], picks: Sequence[Pick], limits: Limits, engine: Engine | None
+) -> Iterator[AvroFile]:
+    """Read files of one schema as if they were one."""
+    rows = [0] * len(files)
+
+    def blocks() -> Iterator[Block]:
+        for number, (data, header) in enumerate(files):
+            for block in unpack_blocks(memoryview(data), header, limits):
+                rows[number] += block.rows
+                yield block
+
+    decoder = _decoder(files[0][1].schema_text, tuple(picks), limits, engine or _ENGINE)
+    count, arrays = decoder(blocks(), sum(len(data) for data, _ in files))
+    table = _table(decoder.selection, count, arrays)
+    starts = itertools.accumulate(rows, initial=0)
+    for start, length, (_, header) in zip(starts, rows, files, strict=False):
+        metadata = MappingProxyType(dict(header.metadata))
+        yield AvroFile(header.schema, metadata, header.codec, table.slice(start, length))
 
 
 @lru_cache(maxsize=32)

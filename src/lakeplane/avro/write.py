@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -51,7 +52,8 @@ def write_avro(
         level: How hard the codec tries.
         block_bytes: A block ends with the row that makes it reach this size, before it is packed.
     """
-    record, null_at = _record(schema)
+    text = msgspec.json.encode(schema)
+    record, null_at = _record(text)
     if block_bytes < 1:
         raise InvalidInput(f"blocks of {block_bytes} bytes hold nothing")
     if len(set(table.column_names)) < table.num_columns:
@@ -62,12 +64,13 @@ def write_avro(
         rows = [count for count, _ in blocks]
         packed += zip(rows, in_parallel(pack, [data for _, data in blocks], _THREADS), strict=True)
     properties = {key: value.encode() if isinstance(value, str) else value for key, value in metadata.items()}
-    return pack_file(msgspec.json.encode(schema), properties, name, packed)
+    return pack_file(text, properties, name, packed)
 
 
-def _record(schema: dict[str, Any] | list[Any]) -> tuple[Record, int | None]:
+@lru_cache(maxsize=32)
+def _record(schema: bytes) -> tuple[Record, int | None]:
     try:
-        return record_of(parse_schema(schema, DEFAULT_LIMITS))
+        return record_of(parse_schema(msgspec.json.decode(schema), DEFAULT_LIMITS))
     except InvalidMetadata as error:
         raise InvalidInput(error.problem, field=error.field, hint=error.hint) from None
 

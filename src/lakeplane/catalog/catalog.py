@@ -8,6 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from lakeplane.catalog.names import Name, Namespace
+from lakeplane.errors import CommitConflict
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.requirements import Requirement
 from lakeplane.iceberg.updates import Update
@@ -27,6 +28,20 @@ class Entry(msgspec.Struct, frozen=True):
     name: Name
     metadata: Metadata
     metadata_location: str
+
+
+def table_of(entry: Entry) -> TableMetadata:
+    """The metadata of an entry that is a table."""
+    assert isinstance(entry.metadata, TableMetadata)
+    return entry.metadata
+
+
+def same_table(before: Entry, now: Entry) -> TableMetadata:
+    """The metadata of a table as it is now, if the name still stands for the one that was loaded."""
+    if table_of(now).table_uuid != table_of(before).table_uuid:
+        problem = "this table was dropped, and its name belongs to another one now"
+        raise CommitConflict(problem, source=str(before.name), hint="Load it anew if you mean that one")
+    return table_of(now)
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -92,6 +92,11 @@ class MemoryPointers:
         found = self._pointers.get(name)
         return found[1] if found is not None and found[0] == kind else None
 
+    def named(self, files: Sequence[str]) -> set[str]:
+        """Which of these metadata files tables and views name."""
+        with self._lock:
+            return {at for _, at in self._pointers.values()}.intersection(files)
+
     def swap(self, swaps: Sequence[Swap]) -> bool:
         """Move all pointers, or none."""
         with self._lock:

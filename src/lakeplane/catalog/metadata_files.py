@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -102,23 +104,27 @@ def place_in(home: Location, path: str) -> Location:
     return parse_location(path) if ":" in path or path.startswith("/") else home / path
 
 
-def write_unique(store: Store, at: Location, data: bytes) -> None:
-    """Write a file whose name nobody else can have: when the answer is lost, the file tells."""
+def write_unique(store: Store, at: Location, data: bytes) -> str | None:
+    """Write a file whose name nobody else can have, and that nothing names yet; gives its etag, if known.
+
+    So it may be sent again, whatever became of it: also where stores send what has a condition only once.
+    """
     for attempt in range(_ATTEMPTS):
         try:
-            store.put(at, data, if_absent=store.can_put_if_absent)
+            return store.put(at, data, if_absent=store.can_put_if_absent)
         except FileExists:
             if attempt:
-                return
+                return None
             raise
-        except OutcomeUnknown:
-            if attempt + 1 == _ATTEMPTS:
-                # Whether it is there or not, nothing names it: so the commit has not happened, for certain.
-                raise StorageError(
-                    "the metadata file could not be written for certain", source=str(at)
-                ) from None
-        else:
-            return
+        except (OutcomeUnknown, StorageError) as error:
+            if attempt + 1 < _ATTEMPTS and type(error) in (OutcomeUnknown, StorageError):
+                time.sleep(random.uniform(0.01, 0.05) * 2**attempt)  # noqa: S311 - spreads writers, no secret
+                continue
+            if isinstance(error, StorageError):
+                raise
+            # Whether it is there or not, nothing names it: so the commit has not happened, for certain.
+            raise StorageError("it could not be written for certain", source=str(at)) from None
+    return None
 
 
 def outdated_files(base: Metadata | None, new: Metadata) -> list[Location]:

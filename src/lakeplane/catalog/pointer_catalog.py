@@ -23,16 +23,18 @@ from lakeplane.catalog.names import Name, Namespace, check_new, show
 from lakeplane.catalog.pointers import Pointers, Swap
 from lakeplane.errors import (
     AlreadyExists,
+    FileMissing,
     InvalidInput,
     InvalidMetadata,
     LakeplaneError,
     NotFound,
     OutcomeUnknown,
     RequirementFailed,
+    StorageError,
 )
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.frozen import FrozenDict
-from lakeplane.model.location import Location, parse_location
+from lakeplane.model.location import Location, parse_location, spellings
 from lakeplane.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class _Step(NamedTuple):
     base: Entry | None
     metadata: Metadata
     at: Location | None
+    etag: str | None = None
 
 
 class PointerCatalog:
@@ -62,6 +65,8 @@ class PointerCatalog:
         self._warehouse = warehouse
         self._open_store = open_store
         self._surroundings = surroundings
+        # What is committed to again and again is not read each time, if its etag says that it is there still.
+        self._last: tuple[str, Entry] | None = None
 
     def __repr__(self) -> str:
         return f"PointerCatalog({self._pointers!r}, warehouse={str(self._warehouse)!r})"
@@ -109,6 +114,8 @@ class PointerCatalog:
     def _load(self, kind: Kind, name: Name) -> Entry | None:
         at = self._pointers.get(kind, name)
         while at is not None:
+            if (last := self._recall(kind, name, at)) is not None:
+                return last
             location = parse_location(at)
             try:
                 return read_entry(kind, name, self._open_store(location), location)
@@ -118,6 +125,17 @@ class PointerCatalog:
                     raise
                 at = again
         return None
+
+    def _recall(self, kind: Kind, name: Name, at: str) -> Entry | None:
+        """What was last written here, if the pointer names it, and the file is as it was written."""
+        last = self._last
+        if last is None or (last[1].kind, last[1].name, last[1].metadata_location) != (kind, name, at):
+            return None
+        location = parse_location(at)
+        try:
+            return last[1] if self._open_store(location).stat(location).etag == last[0] else None
+        except StorageError:
+            return None
 
     def commit(self, changes: Sequence[Change]) -> Outcome:
         """Publish changes, all in one transaction of what keeps the pointers."""
@@ -157,9 +175,26 @@ class PointerCatalog:
         if not landed:
             self._delete([step.at for step in steps])
             return Conflict("the catalog names another metadata file by now")
-        for step in steps:
-            self._delete(outdated_files(step.base.metadata if step.base else None, step.metadata))
+        self._follow(steps)
         return committed
+
+    def _follow(self, steps: Sequence[_Step]) -> None:
+        """Do what follows from a commit."""
+        for step in steps:
+            if step.etag is not None:
+                self._last = step.etag, _entry(step)
+            self._delete_outdated(outdated_files(step.base.metadata if step.base else None, step.metadata))
+
+    def _delete_outdated(self, files: Sequence[Location]) -> None:
+        """Delete files that the log of a table has dropped, unless another name stands for one of them."""
+        if not files:
+            return
+        try:
+            named = self._pointers.named([each for at in files for each in spellings(at)])
+        except LakeplaneError as problem:
+            log.warning("old metadata files were left behind, as they may be in use: %s", problem)
+            return
+        self._delete([at for at in files if named.isdisjoint(spellings(at))])
 
     def _prepare(self, change: Change) -> _Step:
         if creates(change):
@@ -172,8 +207,8 @@ class PointerCatalog:
         if base is not None and metadata is base.metadata:
             return _Step(change, base, metadata, None)
         at = self._new_file(metadata, base.metadata_location if base else None)
-        write_unique(self._open_store(at), at, serialize(metadata, compress=is_compressed(metadata)))
-        return _Step(change, base, metadata, at)
+        data = serialize(metadata, compress=is_compressed(metadata))
+        return _Step(change, base, metadata, at, write_unique(self._open_store(at), at, data))
 
     def _new_file(self, metadata: Metadata, previous: str | None) -> Location:
         found = re.match(r"(\d+)-", previous.rsplit("/", 1)[-1]) if previous else None
@@ -224,7 +259,21 @@ class PointerCatalog:
             landed = True
         if not landed:
             raise AlreadyExists(f"the name {name} is taken", hint="Drop it first, or choose another")
+        self._require_still_there(entry)
         return entry
+
+    def _require_still_there(self, entry: Entry) -> None:
+        """Take a registration back whose file was deleted meanwhile: writers look who names a file before."""
+        at = parse_location(entry.metadata_location)
+        try:
+            self._open_store(at).stat(at)
+        except FileMissing:
+            self._pointers.drop(entry.kind, entry.name, entry.metadata_location)
+            problem = "the metadata file was deleted while it was being registered"
+            hint = "Register a newer one of the same table"
+            raise InvalidMetadata(problem, source=str(at), hint=hint) from None
+        except StorageError as problem:
+            log.warning("whether %s is still there could not be seen: %s", at, problem)
 
     def rename(self, kind: Kind, old: Name, new: Name) -> None:
         """Give a table or view another name."""

@@ -61,6 +61,10 @@ class Pointers(Protocol):
         """The metadata location of a table or view; None when there is none."""
         ...
 
+    def named(self, files: Sequence[str]) -> set[str]:
+        """Which of these metadata files tables and views name."""
+        ...
+
     def swap(self, swaps: Sequence[Swap]) -> bool:
         """Move all pointers in one transaction, or none; False when one is not what was expected.
 

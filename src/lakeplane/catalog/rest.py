@@ -34,9 +34,11 @@ from lakeplane.errors import (
     CatalogUnavailable,
     InvalidInput,
     InvalidMetadata,
+    LakeplaneError,
     LimitExceeded,
     NotFound,
 )
+from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import Location, parse_location
 from lakeplane.storage.store import Store
@@ -175,20 +177,29 @@ class RestCatalog:
             headers=DELEGATED,
         )
         answer = self._session.settle(
-            request, lambda: self.load(kind, name).metadata_location == metadata_location
+            request,
+            lambda: self.load(kind, name).metadata_location == metadata_location,
+            is_told=self._look(kind, name) is False,
         )
         return self.load(kind, name) if answer is None else self._entries.take(kind, name, answer)
 
     def rename(self, kind: Kind, old: Name, new: Name) -> None:
         """Give a table or view another name."""
         check_new(new.parts)
+        before = self._look(kind, old)
+
+        def landed() -> bool:
+            if before and before != self._look(kind, new):
+                return False
+            return not self._is_there(kind, old) and self._is_there(kind, new)
+
         request = self._request(
             RENAME[kind],
             f"rename {kind} {old}",
             document={"source": _write_name(old), "destination": _write_name(new)},
             token=self._entries.token(kind, old),
         )
-        self._session.settle(request, lambda: not self._is_there(kind, old) and self._is_there(kind, new))
+        self._session.settle(request, landed, is_told=bool(before))
         self._entries.forget(kind, old)
         self._entries.forget(kind, new)
 
@@ -256,6 +267,21 @@ class RestCatalog:
         except NotFound:
             return False
         return True
+
+    def _look(self, kind: Kind, name: Name) -> str | bool | None:
+        """Which table or view stands under a name: its uuid; False if none does, None if it cannot be said.
+
+        Only asked where the server does not keep keys, which tell a request that was delivered twice.
+        """
+        if self._session.config.key_lifetime_s is not None:
+            return None
+        try:
+            metadata = self.load(kind, name).metadata
+        except NotFound:
+            return False
+        except LakeplaneError:
+            return None
+        return metadata.table_uuid if isinstance(metadata, TableMetadata) else metadata.view_uuid
 
     def _request(
         self,

@@ -18,6 +18,7 @@ from lakeplane.catalog.rest_options import Config, Settings, World, read_config
 from lakeplane.catalog.rest_paths import Endpoint, Paths
 from lakeplane.errors import (
     AccessDenied,
+    AlreadyExists,
     CatalogUnavailable,
     InvalidMetadata,
     LakeplaneError,
@@ -128,19 +129,28 @@ class Session:
             raise CatalogUnavailable(reply.reason, source=request.doing)
         return reply
 
-    def settle(self, request: Request, landed: Callable[[], bool]) -> Answer | None:
-        """Make a change that can be seen afterwards; None when the answer was lost, and it is there."""
+    def settle(self, request: Request, landed: Callable[[], bool], *, is_told: bool = False) -> Answer | None:
+        """Make a change that can be seen afterwards; None when the answer was lost, and it is there.
+
+        ``is_told``: what ``landed`` sees cannot have been there before. Then a refusal may be the answer to a
+        request of ours that was delivered twice, and is looked into as well.
+        """
         reply = self.write(request)
         if reply.is_success:
             return reply.answer
+        refusal = None
         if not reply.was_lost:
             assert reply.answer is not None
-            raise self.error(reply.answer, request)
+            refusal = self.error(reply.answer, request)
+            if not is_told or not isinstance(refusal, NotFound | AlreadyExists):
+                raise refusal
         try:
             if landed():
                 return None
         except LakeplaneError as error:
             log.debug("after a lost answer, looking failed too: %s", error)
+        if refusal is not None:
+            raise refusal
         hint = "Look whether it is done before trying again"
         raise OutcomeUnknown(reply.reason, source=request.doing, hint=hint)
 
@@ -173,9 +183,9 @@ class Session:
     def _send(self, request: Request) -> Reply:
         # The config itself is asked for before there is one.
         config = self._config
-        with_key = request.endpoint.takes_key
-        key = new_key(self._world) if with_key else None
-        lifetime = config.key_lifetime_s if config is not None and with_key else None
+        lifetime = config.key_lifetime_s if config is not None and request.endpoint.takes_key else None
+        # Who does not announce that keys count may still keep every answer under its key, until memory ends.
+        key = None if lifetime is None else new_key(self._world)
         repeatable = request.is_repeatable or request.endpoint.method in _READS or lifetime is not None
         started = self._world.monotonic()
         was_lost = False

@@ -46,6 +46,8 @@ from lakeplane.model.frozen import FrozenDict
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 10
+_MANY: Final = 500
+"""So many values are named in one question."""
 
 
 class SqlPointers:
@@ -270,6 +272,19 @@ class SqlPointers:
 
     def _place(self, name: Name) -> dict[str, str]:
         return {"home": self._catalog, "space": encode(name.namespace), "label": name.name}
+
+    def named(self, files: Sequence[str]) -> set[str]:
+        """Which of these metadata files tables and views name, of whichever catalog in the database."""
+        found: set[str] = set()
+
+        def work(connection: Connection) -> None:
+            for start in range(0, len(files), _MANY):
+                wanted = TABLES.c.metadata_location.in_(files[start : start + _MANY])
+                found.update(connection.scalars(select(TABLES.c.metadata_location).where(wanted)))
+
+        self._read(work)
+        # Some collations find more than the very same texts.
+        return found.intersection(files)
 
     def swap(self, swaps: Sequence[Swap]) -> bool:
         """Move all pointers in one transaction, or none; False when one is not what was expected."""

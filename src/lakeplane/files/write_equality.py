@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from lakeplane.errors import InvalidInput, NotSupported
-from lakeplane.files.align import align_arrow
+from lakeplane.files.align import align_arrow, arrow_rows
 from lakeplane.files.target import delete_target
 from lakeplane.files.write import Put, write_rows
 from lakeplane.files.write_deletes import as_deletes
@@ -60,8 +60,7 @@ def write_equality_deletes(
         raise InvalidInput("rows are named by one column at least", field="equality_ids")
     check_equality_ids(equality_ids, table)
     schema = key_schema(table.schema, equality_ids)
-    keys = align_arrow(schema, _selected(rows, schema))
-    values = keys if isinstance(keys, pa.Table) else keys.read_all()
+    values = _keys(rows, schema)
     found: list[NewFiles] = []
     task = secrets.token_hex(4)
     specs = _specs(equality_ids, table, spec_ids)
@@ -77,12 +76,25 @@ def _as_equality_deletes(new: NewFiles, ids: list[int]) -> NewFiles:
     return as_deletes(new, EQUALITY_DELETES, equality_ids=named, sort_order_id=_UNSORTED)
 
 
-def _selected(rows: Any, schema: Schema) -> Any:
-    """The columns that are compared, of a table or batch that has more."""
-    if isinstance(rows, pa.Table | pa.RecordBatch):
-        wanted = [field.name for field in schema.fields if field.name in rows.schema.names]
-        return rows.select(wanted)
-    return rows
+def _keys(rows: Any, schema: Schema) -> Any:
+    """The columns that are compared; each must be there, as what is missing would be taken for null."""
+    given = arrow_rows(rows)
+    _check_present(schema.fields, list(given.schema), "")
+    if isinstance(given, pa.Table):
+        given = given.select([field.name for field in schema.fields])
+    keys = align_arrow(schema, given)
+    return keys if isinstance(keys, pa.Table) else keys.read_all()
+
+
+def _check_present(wanted: Sequence[Field], given: Sequence[pa.Field], around: str) -> None:
+    found = {each.name: each.type for each in given}
+    for field in wanted:
+        place = f"{around}{field.name}"
+        if field.name not in found:
+            raise InvalidInput("the rows do not have it", field=place, hint="Give all columns to compare")
+        type_ = found[field.name]
+        if isinstance(field.type, Struct) and isinstance(type_, pa.StructType):
+            _check_present(field.type.fields, list(type_), f"{place}.")
 
 
 def key_schema(schema: Schema, field_ids: Sequence[int]) -> Schema:

@@ -198,6 +198,12 @@ def _replace(change: Replace, table: TableMetadata, maker: SnapshotMaker) -> Pro
     return must_hold, (*updates, *added)
 
 
+def prepare_change(change: Change, table: TableMetadata, maker: SnapshotMaker) -> None:
+    """Make what does not depend on what others do meanwhile: the manifests of new files."""
+    if not isinstance(change, Cherrypick | Replace) and (added := _step(change, table).edit.added):
+        maker.add(added, maker.begin(table))
+
+
 def new_paths(change: Change) -> list[str]:
     """The files that a change would add: garbage, once it is certain that it was not published."""
     if isinstance(change, Cherrypick | DeleteFiles):

@@ -63,7 +63,7 @@ def without_deletes_of(gone: frozenset[str], added: tuple[Added, ...]) -> tuple[
             kept = pc.invert(pc.is_in(known, value_set=paths))
             each = each._replace(new=each.new._replace(files=each.new.files.filter(kept)))  # noqa: PLW2901
         found.append(each)
-    return tuple(each for each in found if each.new.files.num_rows)
+    return tuple(found)
 
 
 # Whether they fit

@@ -36,6 +36,7 @@ _NEVER_NEGATIVE: Final = (
     *_COUNTS,
     "first_row_id",
 )
+_ZERO_IN_V1: Final = ("content", "sequence_number", "min_sequence_number")
 _HIGHEST_ROW_ID: Final = 2**63 - 1
 
 
@@ -115,7 +116,7 @@ def parse_manifest_list(data: bytes, source: str) -> pa.Table:
     except pa.ArrowInvalid:
         problem = "a summary leaves out what it must tell"
         raise InvalidMetadata(problem, source=source, field="partitions") from None
-    for name in ("content", "sequence_number", "min_sequence_number"):
+    for name in _ZERO_IN_V1:
         # Lists of v1 have none of these: their manifests are older than all sequence numbers.
         table = _set(table, name, pc.fill_null(table[name], pa.scalar(0, LIST_COLUMNS.field(name).type)))
     _check(table, source)
@@ -168,6 +169,17 @@ def publish_list(table: pa.Table, sequence_number: int, first_row_id: int | None
         raise InvalidInput("there are more rows than ids", field="first_row_id")
     starts = pa.array(first_row_id + np.cumsum(taken) - taken, pa.int64())
     return _set(table, "first_row_id", pc.if_else(open_, starts, given)), int(taken.sum())
+
+
+def as_read(table: pa.Table, format_version: int) -> pa.Table:
+    """A list as it will be read once it is written: without what its format version has no place for."""
+    written = {field.name for field in list_fields(format_version)}
+    for name in LIST_COLUMNS.names:
+        if name not in written:
+            kind = LIST_COLUMNS.field(name).type
+            nothing = pa.scalar(0 if name in _ZERO_IN_V1 else None, kind)
+            table = _set(table, name, pa.repeat(nothing, table.num_rows))
+    return table
 
 
 def serialize_manifest_list(

@@ -27,7 +27,7 @@ from lakeplane.iceberg.manifest_schema import (
     FILE_COLUMNS,
 )
 from lakeplane.iceberg.manifest_write import Writing, Written, write_manifest
-from lakeplane.iceberg.manifests import Manifest, count_entries, read_manifest
+from lakeplane.iceberg.manifests import Manifest, count_entries, read_manifest, read_manifests
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.properties import number
 from lakeplane.model.types import UNKNOWN
@@ -139,13 +139,11 @@ def merge_manifests(group: Group, contents: Sequence[bytes], path: str, writing:
     first = group[0]
     if len({(_spec_id(each), each.content) for each in group}) > 1:
         raise InvalidInput("manifests of several specs or contents cannot become one", source=path)
-    tables = []
-    for listed, data in zip(group, contents, strict=True):
+    for listed in group:
         if listed.key_metadata is not None:
             raise NotSupported("the manifest is encrypted", source=listed.manifest_path)
-        found = read_manifest(data, listed, writing.table, columns=FILE_COLUMNS.names)
-        tables.append(_carried_over(found.entries, writing.snapshot_id))
-    entries = pa.concat_tables(tables)
+    read = read_manifests(contents, group, _spec_id(first), writing.table, columns=FILE_COLUMNS.names)
+    entries = _carried_over(pa.concat_tables([each.entries for each in read]), writing.snapshot_id)
     return write_manifest(entries, _spec_id(first), first.content, path, writing)
 
 

@@ -93,6 +93,11 @@ def list_manifests(snapshot: Snapshot | None, reading: Reading) -> pa.Table:
     return reading.cache.table((path,), read)
 
 
+def remember_list(path: str, listed: pa.Table, reading: Reading) -> None:
+    """Keep a manifest list that was written just now: the next commit starts from it."""
+    reading.cache.put((path,), listed, listed.nbytes)
+
+
 def scan(
     listed: pa.Table,
     wanted: Sequence[bool] | npt.NDArray[np.bool_],

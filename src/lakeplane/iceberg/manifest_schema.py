@@ -7,6 +7,7 @@ are read, and the columns that a version has all follow from them.
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -113,6 +114,7 @@ _LIST_NOT_IN_V1: Final = frozenset({517, 515, 516, 520})
 _LIST_NOT_IN_V2: Final = frozenset({520})
 
 
+@lru_cache(maxsize=32)
 def data_file_fields(format_version: int, partition: Struct) -> tuple[Field, ...]:
     """What a version writes about a file, with the partition of a spec."""
     left_out = {1: _NOT_IN_V1, 2: _NOT_IN_V2}.get(format_version, _NOT_IN_V3)
@@ -132,6 +134,7 @@ def entry_avro(format_version: int, partition: Struct) -> dict[str, Any]:
     return avro_record("manifest_entry", (*entry, Field(DATA_FILE_ID, "data_file", data_file, required=True)))
 
 
+@cache
 def list_fields(format_version: int) -> tuple[Field, ...]:
     """What a version writes about a manifest; v1 may leave out its counts."""
     if format_version == 1:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeplane.avro.read import AvroFile, Pick, read_avro
+from lakeplane.avro.read import AvroFile, Pick, read_avro, read_avro_files
 from lakeplane.errors import InvalidInput, InvalidMetadata
 from lakeplane.iceberg.manifest_list import ManifestFile
 from lakeplane.iceberg.manifest_schema import (
@@ -97,6 +97,39 @@ def read_manifest(
     spec_id = listed.partition_spec_id
     if spec_id is None:  # named by a v1 snapshot itself
         spec_id = _spec_id(read_avro(data, [], source=source), source)
+    layout = _layout(spec_id, table, columns, statistics_of, source)
+    return _manifest(read_avro(data, layout.picks, source=source), layout, listed)
+
+
+def read_manifests(
+    contents: Sequence[bytes],
+    group: Sequence[ManifestFile],
+    spec_id: int,
+    table: TableMetadata,
+    *,
+    columns: Sequence[str],
+) -> list[Manifest]:
+    """Read the entries of manifests of one spec as ``read_manifest`` does, many small ones faster."""
+    if not group:
+        return []
+    layout = _layout(spec_id, table, columns, (), group[0].manifest_path)
+    sources = [each.manifest_path for each in group]
+    files = read_avro_files(list(zip(contents, sources, strict=True)), layout.picks)
+    return [_manifest(file, layout, listed) for file, listed in zip(files, group, strict=True)]
+
+
+class _Layout(NamedTuple):
+    """What is read of manifests of one spec."""
+
+    spec_id: int
+    partition: Struct
+    void: frozenset[int]
+    picks: list[Pick]
+
+
+def _layout(
+    spec_id: int, table: TableMetadata, columns: Sequence[str], statistics_of: Iterable[int], source: str
+) -> _Layout:
     try:
         partition = table.partition_type(spec_id)
     except InvalidInput as error:
@@ -104,7 +137,7 @@ def read_manifest(
     fields = table.spec_by_id(spec_id).fields
     unknown = {field.field_id for field in fields if not field.is_known}
     # The spec lets writers store the nulls of void fields in the type of the source, or as integers.
-    void = {field.field_id for field in fields if isinstance(field.transform, Void)}
+    void = frozenset(field.field_id for field in fields if isinstance(field.transform, Void))
     stored = [field for field in partition.fields if field.id not in void]
     wanted = dict.fromkeys((*columns, "content", "record_count", "first_row_id"))
     picks = [
@@ -113,11 +146,14 @@ def read_manifest(
         *_partition_picks(stored, unknown),
         *_statistics(statistics_of),
     ]
-    file = read_avro(data, picks, source=source)
+    return _Layout(spec_id, partition, void, picks)
+
+
+def _manifest(file: AvroFile, layout: _Layout, listed: ManifestFile) -> Manifest:
     _check_content(file.metadata, listed)
-    entries = _nest_partition(file.table, partition, void)
+    entries = _nest_partition(file.table, layout.partition, layout.void)
     _check(entries, listed)
-    return Manifest(spec_id, partition, _inherit(entries, listed))
+    return Manifest(layout.spec_id, layout.partition, _inherit(entries, listed))
 
 
 def _spec_id(file: AvroFile, source: str) -> int:

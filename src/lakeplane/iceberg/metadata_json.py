@@ -7,7 +7,7 @@ keeps what it does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lakeplane.errors import InvalidMetadata, UnsupportedVersion
 from lakeplane.iceberg.metadata import (
@@ -40,10 +40,13 @@ from lakeplane.model.partitioning import (
     write_spec,
     write_spec_fields,
 )
-from lakeplane.model.records import read_all, write
+from lakeplane.model.records import read_all, write, write_all
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_json import read_schema, write_schema
 from lakeplane.model.sorting import UNSORTED, SortOrder, read_order, write_order
+
+if TYPE_CHECKING:
+    import msgspec
 
 T = TypeVar("T")
 
@@ -89,7 +92,7 @@ def parse_metadata(
 
 def serialize_metadata(metadata: TableMetadata, *, compress: bool = False) -> bytes:
     """Write a metadata file."""
-    return encode(write_metadata(metadata), compress=compress)
+    return encode(_write(metadata), compress=compress)
 
 
 def read_metadata(document: Mapping[str, Any]) -> TableMetadata:
@@ -267,8 +270,8 @@ def _text(document: Mapping[str, Any], key: str, *, required: bool) -> str | Non
     return value
 
 
-def write_metadata(metadata: TableMetadata) -> dict[str, Any]:
-    """Turn metadata into its JSON object, by the rules of its own format version."""
+def _write(metadata: TableMetadata) -> dict[str, Any]:
+    """The JSON object of a table, by the rules of its own format version; long lists may be text already."""
     version = metadata.format_version
     document: dict[str, Any] = {
         "format-version": version,
@@ -291,11 +294,11 @@ def write_metadata(metadata: TableMetadata) -> dict[str, Any]:
         "next-row-id": metadata.next_row_id if metadata.has_row_lineage else None,
         "encryption-keys": list(map(write, metadata.encryption_keys)) or None if version >= 3 else None,  # noqa: PLR2004
         "refs": _write_refs(metadata),
-        "snapshots": [write_snapshot(snapshot, version) for snapshot in metadata.snapshots],
-        "statistics": list(map(write, metadata.statistics)),
-        "partition-statistics": list(map(write, metadata.partition_statistics)),
-        "snapshot-log": list(map(write, metadata.snapshot_log)),
-        "metadata-log": list(map(write, metadata.metadata_log)),
+        "snapshots": _write_snapshots(metadata),
+        "statistics": write_all(metadata.statistics),
+        "partition-statistics": write_all(metadata.partition_statistics),
+        "snapshot-log": write_all(metadata.snapshot_log),
+        "metadata-log": write_all(metadata.metadata_log),
     }
     document = {key: value for key, value in document.items() if value is not None}
     return {**thaw(metadata.unknown), **document}
@@ -307,6 +310,15 @@ def _write_refs(metadata: TableMetadata) -> dict[str, Any] | None:
     if metadata.format_version == 1 and (not metadata.refs or metadata.refs == plain):
         return None
     return {name: write(ref) for name, ref in metadata.refs.items()}
+
+
+def _write_snapshots(metadata: TableMetadata) -> list[dict[str, Any]] | msgspec.Raw:
+    version = metadata.format_version
+    if version == 1 or any(each.manifests is not None for each in metadata.snapshots):
+        return [write_snapshot(snapshot, version) for snapshot in metadata.snapshots]
+    if version < ROW_LINEAGE_VERSION:
+        return write_all(tuple(map(without_v3_fields, metadata.snapshots)))
+    return write_all(metadata.snapshots)
 
 
 def write_snapshot(snapshot: Snapshot, format_version: int) -> dict[str, Any]:

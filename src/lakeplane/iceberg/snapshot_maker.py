@@ -30,6 +30,7 @@ from lakeplane.iceberg.file_removal import (
 )
 from lakeplane.iceberg.manifest_list import (
     ManifestFile,
+    as_read,
     list_table,
     manifest_files,
     publish_list,
@@ -43,7 +44,7 @@ from lakeplane.iceberg.manifest_merge import (
     merge_rules,
     plan_merges,
 )
-from lakeplane.iceberg.manifest_scan import Reading, list_manifests
+from lakeplane.iceberg.manifest_scan import Reading, list_manifests, remember_list
 from lakeplane.iceberg.manifest_schema import ADDED, DATA_MANIFEST
 from lakeplane.iceberg.manifest_write import Writing, parts_of, write_manifest, writing_of
 from lakeplane.iceberg.metadata import TableMetadata
@@ -346,6 +347,7 @@ class SnapshotMaker:
         path = self.outside.place(table, name)
         self.named[path] = frozenset(each.manifest_path for each in manifests)
         self._put(path, data)
+        remember_list(path, as_read(published, table.format_version), self.outside.reading)
         times = (self.outside.now_ms(), 0 if parent is None else parent.timestamp_ms + 1)
         return Snapshot(
             snapshot_id=self.snapshot_id,

@@ -17,7 +17,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
     snapshot_id: Long
     parent_snapshot_id: Long | None = None
-    sequence_number: Long = 0
+    sequence_number: Long = msgspec.field(default_factory=int)
     timestamp_ms: Long
     manifest_list: str | None = None
     manifests: tuple[str, ...] | None = None

@@ -8,14 +8,11 @@ from typing import NamedTuple, TypeAlias
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.snapshots import Snapshot
-from lakeplane.model.expressions.literals import read_zone
+from lakeplane.model.expressions.literals import instant_ms
 from lakeplane.model.schema import Schema
 
 At: TypeAlias = "int | str | dt.datetime | None"
 """A snapshot id, the name of a branch or tag, a time (ISO text or a datetime); None is now."""
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MILLIS, _MICROS = dt.timedelta(milliseconds=1), dt.timedelta(microseconds=1)
 
 
 class State(NamedTuple):
@@ -63,10 +60,7 @@ def _read_time(table: TableMetadata, text: str, zone: str) -> int:
 
 
 def _to_ms(time: dt.datetime, zone: str) -> int:
-    if time.tzinfo:
-        return (time - _EPOCH) // _MILLIS
-    local = (time.replace(tzinfo=dt.UTC) - _EPOCH) // _MICROS * 1000
-    instant = read_zone(zone).to_utc(local)
+    instant = instant_ms(time, zone)
     if instant is None:
         raise InvalidInput(f"no time that {zone} knows: {time}", field="at")
-    return instant // 1_000_000
+    return instant

@@ -103,6 +103,14 @@ def parse_location(text: str) -> Location:
     return Location(text, _ALIASES.get(scheme, scheme), authority, segments)
 
 
+def spellings(at: Location) -> tuple[str, ...]:
+    """How others may have written a place."""
+    rest = f"//{at.authority}/{'/'.join(at.segments)}" if at.authority else f"/{'/'.join(at.segments)}"
+    schemes = [at.scheme, *(alias for alias, name in _ALIASES.items() if name == at.scheme)]
+    found = [at.text, *(f"{scheme}:{rest}" for scheme in schemes)]
+    return (*found, rest, f"file://{rest}") if at.scheme == "file" else tuple(found)
+
+
 def _hides(mark: str) -> bool:
     """Control characters, lone surrogates, and marks that turn the direction of the text around them."""
     turns = unicodedata.bidirectional(mark) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")

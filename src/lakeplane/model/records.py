@@ -27,8 +27,18 @@ _UNKNOWN = "(unknown)"  # no field of any spec is called that
 R = TypeVar("R", bound="Record")
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", repr_omit_defaults=True, gc=False):
+class Record(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="kebab",
+    omit_defaults=True,
+    repr_omit_defaults=True,
+    gc=False,
+):
     """A JSON object with kebab-case names; ``None`` stands for an absent field.
+
+    A default is not written, and so it is ``None``; a field that is always written gets it by a factory.
 
     Tables hold tens of thousands of them, and values cannot form cycles: the collector does not watch them.
     """
@@ -76,21 +86,24 @@ def read_all(kind: type[R], raw: object, where: str) -> tuple[R, ...]:
 def write(record: Record) -> dict[str, Any]:
     """Turn a record into its JSON object; absent fields are left out, unknown ones put back."""
     document: dict[str, Any] = msgspec.to_builtins(record)
-    del document[_UNKNOWN]
+    document.pop(_UNKNOWN, None)
     for name, key in _shape(type(record)).nested:
-        document[key] = _write_nested(getattr(record, name))
-    document = {
-        key: list(value) if type(value) is tuple else value
-        for key, value in document.items()
-        if value is not None
-    }
+        if key in document:
+            document[key] = _write_nested(getattr(record, name))
+    document = {key: list(value) if type(value) is tuple else value for key, value in document.items()}
     return {**document, **thaw(record.unknown)} if record.unknown else document
 
 
 def _write_nested(value: Any) -> Any:
-    if isinstance(value, Record):
-        return write(value)
-    return None if value is None else [_write_nested(item) for item in value]
+    return write(value) if isinstance(value, Record) else [_write_nested(item) for item in value]
+
+
+def write_all(records: Sequence[Record]) -> list[dict[str, Any]] | msgspec.Raw:
+    """Turn records of one kind into a JSON array, as text right away if they hold only what is known."""
+    is_plain = all(record.unknown is EMPTY for record in records)
+    if is_plain and not any(_shape(kind).nested for kind in set(map(type, records))):
+        return msgspec.Raw(msgspec.json.encode(records))
+    return list(map(write, records))
 
 
 def _convert(kind: Any, raw: object, where: str) -> Any:

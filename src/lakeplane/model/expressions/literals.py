@@ -22,6 +22,7 @@ MAX_DIGITS: Final = 38
 
 _SECOND: Final = 10**9
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # a local time, before its zone is known
+_UTC_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _UTC_NAMES: Final = frozenset(
     {"utc", "z", "gmt", "etc/utc", "etc/gmt", "etc/uct", "uct", "zulu", "universal"}
 )
@@ -117,6 +118,14 @@ def read_zone(name: str) -> Zone:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         problem = f"unknown time zone {name!r}"
         raise InvalidExpression(problem, hint="Name it as in Europe/Berlin, UTC or +01:00") from error
+
+
+def instant_ms(time: dt.datetime, zone: str) -> int | None:
+    """A time in milliseconds since the epoch, in the zone if it names none; None if that does not know it."""
+    if time.tzinfo:
+        return (time - _UTC_EPOCH) // dt.timedelta(milliseconds=1)
+    instant = read_zone(zone).to_utc((time - _EPOCH) // dt.timedelta(microseconds=1) * 1000)
+    return None if instant is None else instant // 1_000_000
 
 
 def read_number(text: str) -> Literal | None:
