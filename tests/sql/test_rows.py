@@ -27,10 +27,13 @@ def orders(lake: Lake, spark: SparkSession) -> Iterator[Lake]:
     frame = orders_of(spark).cache()
     frame.createOrReplaceTempView("orders_")
     lake.create_table("shop.orders", ORDERS, partition_by=["region"]).append(frame)
+    lake.create_namespace("other")
+    lake.sql("CREATE TABLE other.orders AS SELECT id, id % 2 AS n FROM range(4, 10)")
+    spark.range(4, 10).selectExpr("id", "id % 2 AS n").createOrReplaceTempView("others_")
     lake.sql("CREATE TABLE shop.chosen AS SELECT id, id * 100 AS worth FROM range(3, 9)")
     spark.range(3, 9).selectExpr("id", "id * 100 AS worth").createOrReplaceTempView("chosen_")
     yield lake
-    for name in ("orders_", "chosen_"):
+    for name in ("orders_", "chosen_", "others_"):
         spark.catalog.dropTempView(name)
     frame.unpersist()
 
@@ -46,6 +49,7 @@ DELETES = [
     ("AS o", "EXISTS (SELECT id FROM shop.chosen c WHERE o.id = c.id AND c.worth > 500)"),
     ("AS o", "NOT EXISTS (SELECT id FROM shop.chosen WHERE o.id = id)"),
     ("", "EXISTS (SELECT 1 FROM shop.chosen WHERE orders.id = chosen.id)"),
+    ("", "EXISTS (SELECT 1 FROM other.orders WHERE shop.orders.id = other.orders.id AND orders.n = 1)"),
     ("", "id IN (SELECT orders.id + 1 FROM shop.orders WHERE orders.region = 'US')"),
     ("", "CASE WHEN region = 'EU' THEN id > 10 ELSE false END"),
 ]
@@ -56,7 +60,12 @@ DELETES = [
 def test_delete(orders: Lake, spark: SparkSession, alias: str, where: str, mode: str) -> None:
     orders.sql(f"ALTER TABLE shop.orders SET TBLPROPERTIES ('write.delete.mode' = '{mode}')")
     name = alias.rsplit(maxsplit=1)[-1] if alias else "orders"
-    condition = where.replace("lake.shop.orders.", f"{name}.").replace("shop.orders.", f"{name}.")
+    condition = (
+        where.replace("other.orders.", "u.")
+        .replace("other.orders", "others_ AS u")
+        .replace("AND orders.n", "AND u.n")
+    )
+    condition = condition.replace("lake.shop.orders.", f"{name}.").replace("shop.orders.", f"{name}.")
     condition = condition.replace("FROM shop.orders", "FROM orders_ AS orders").replace(
         "shop.chosen", "chosen_ AS chosen" if "chosen.id" in where else "chosen_"
     )
@@ -343,6 +352,7 @@ def test_procedures(lake: Lake) -> None:
     ancestors = rows(lake, "CALL system.ancestors_of('t')")
     assert sorted(each[0] for each in ancestors) == sorted([first, second, third])
     assert [each[0] for each in rows(lake, f"CALL system.ancestors_of('t', {first})")] == [first]
+    assert rows(lake, "CALL system.convert_equality_deletes('t')") == [(None,)]
     at = lake.table("shop.t").metadata_location
     lake.sql("DROP TABLE t")
     assert rows(lake, f"CALL system.register_table('shop.u', '{at}')") == [(third, 3, 3)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lakeplane.catalog.names import parse_parts
 from lakeplane.errors import InvalidInput
+from lakeplane.iceberg.snapshots import MAIN
 from lakeplane.model.frozen import EMPTY
 from lakeplane.sql.select import ref_of
 
@@ -107,6 +108,11 @@ def _ancestors(run: Run, given: Arguments) -> list[Row]:
     return [(each.snapshot_id, each.timestamp_ms) for each in table.metadata.ancestors(start)]
 
 
+def _convert(run: Run, given: Arguments) -> list[Row]:
+    done = _table(run, given).convert_equality_deletes(given.get("branch", MAIN))
+    return [(done.snapshot_id,)]
+
+
 _TABLE: Final = Parameter("table", "STRING")
 _MOVED: Final = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
 _PICKED: Final = "source_snapshot_id BIGINT, current_snapshot_id BIGINT"
@@ -145,6 +151,9 @@ PROCEDURES: Final[dict[str, Procedure]] = {
         (_TABLE, Parameter("snapshot_id", "BIGINT", required=False)),
         "snapshot_id BIGINT, timestamp BIGINT",
         _ancestors,
+    ),
+    "convert_equality_deletes": Procedure(
+        (_TABLE, Parameter("branch", "STRING", required=False)), "snapshot_id BIGINT", _convert
     ),
 }
 """By their names; in the order of their parameters, values may be given without a name."""

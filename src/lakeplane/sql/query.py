@@ -81,9 +81,12 @@ class _Block:
 
 
 class Relation(NamedTuple):
-    """What something in a FROM is called, and the tokens of the query that may use the name."""
+    """What something in a FROM is called, and the tokens of the query that may use the name.
 
-    name: str
+    A table without an alias is called by all parts of its name.
+    """
+
+    name: Parts
     query: Span
 
 
@@ -93,12 +96,16 @@ class Scan(NamedTuple):
     references: list[Reference]
     relations: list[Relation]
 
-    def is_hidden(self, name: str, at: int) -> bool:
+    def is_hidden(self, name: Parts, at: int) -> bool:
         """Whether a name that is known outside means something else at a place inside."""
-        folded = name.lower()
         return any(
-            each.name.lower() == folded and each.query[0] <= at < each.query[1] for each in self.relations
+            each.query[0] <= at < each.query[1] and _ends_alike(each.name, name) for each in self.relations
         )
+
+
+def _ends_alike(one: Parts, other: Parts) -> bool:
+    shared = min(len(one), len(other))
+    return [part.lower() for part in one[-shared:]] == [part.lower() for part in other[-shared:]]
 
 
 def scan(words: Words, first: int = 0, after: int | None = None) -> Scan:
@@ -156,7 +163,10 @@ class _Scanner:
 
     def _finish(self, block: _Block, query: Span) -> None:
         """Say of the tables of a block which condition their rows must satisfy."""
-        self.relations += [Relation(name, query) for _, name in block.names]
+        for number, name in block.names:
+            bare = number is not None and self.found[number].alias is None
+            parts = self.found[number].parts if number is not None and bare else (name,)
+            self.relations.append(Relation(parts, query))
         for number in block.found:
             others = frozenset(name.lower() for each, name in block.names if each != number)
             where = block.where if number in block.direct and not block.is_piped else None

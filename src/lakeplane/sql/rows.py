@@ -208,13 +208,13 @@ class _Renamed:
                 continue
             for own, name in self.names.items():
                 size = next((size for size in range(len(parts) - 1, 0, -1) if folded[:size] in own), 0)
-                if not size or scanned.is_hidden(parts[size - 1], start):
+                if not size or scanned.is_hidden(parts[:size], start):
                     continue
                 if name is None and not self._is_inside(start, span):
                     found.append(Edit(tokens[start].start, tokens[start + 2 * size].start, ""))
                 else:
                     name = name or _TESTED  # noqa: PLW2901
-                    if scanned.is_hidden(name, start):
+                    if scanned.is_hidden((name,), start):
                         self.words.refuse(
                             f"the name {name} stands for something else here", "Choose another", at=start
                         )
