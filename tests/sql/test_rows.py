@@ -358,6 +358,27 @@ def test_procedures(lake: Lake) -> None:
     assert rows(lake, f"CALL system.register_table('shop.u', '{at}')") == [(third, 3, 3)]
 
 
+def test_changes_of_rows(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("CREATE TABLE shop.t AS SELECT 1 AS id, 'a' AS name")
+    lake.sql("INSERT INTO shop.t VALUES (2, 'b')")
+    lake.sql("DELETE FROM shop.t WHERE id = 1")
+    told = "SELECT id, _change_type, _change_ordinal FROM {} ORDER BY 3"
+    every = [(1, "insert", 0), (2, "insert", 1), (1, "delete", 2)]
+    assert [tuple(row) for row in lake.sql(told.format("shop.t.changes")).collect()] == every
+    first, second, _ = (each.snapshot_id for each in lake.table("shop.t").snapshots)
+    [(name,)] = rows(lake, f"CALL system.create_changelog_view('shop.t', options => map('start-snapshot-id', '{first}'))")
+    try:
+        assert [row[:2] for row in rows(lake, told.format(name))] == [(1, "delete"), (2, "insert")]
+        call = f"CALL system.create_changelog_view('shop.t', '{name}', map('end-snapshot-id', '{second}'), net_changes => true)"
+        assert rows(lake, call) == [(name,)]
+        assert [row[:2] for row in rows(lake, told.format(name))] == [(1, "insert"), (2, "insert")]
+    finally:
+        spark.catalog.dropTempView(name)
+    for options, message in (("map('start', '1')", "no option 'start'"), ("map('end-timestamp', 'x')", "whole numbers")):
+        with pytest.raises(InvalidInput, match=message):
+            lake.sql(f"CALL system.create_changelog_view('shop.t', options => {options})")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

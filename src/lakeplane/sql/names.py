@@ -37,7 +37,7 @@ METADATA_TABLES: Final = frozenset(
         "all_manifests",
         "all_entries",
     }
-    | {"position_deletes"}
+    | {"position_deletes", "changes"}
 )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lakeplane.catalog.names import parse_parts
 from lakeplane.errors import InvalidInput
+from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.snapshots import MAIN
 from lakeplane.model.frozen import EMPTY
 from lakeplane.sql.select import ref_of
@@ -113,6 +115,34 @@ def _convert(run: Run, given: Arguments) -> list[Row]:
     return [(done.snapshot_id,)]
 
 
+def _changelog_view(run: Run, given: Arguments) -> list[Row]:
+    table = _table(run, given).refresh()
+    options = given.get("options", {})
+    if unknown := sorted(set(options) - set(_RANGE)):
+        hint = f"It has {', '.join(_RANGE)}"
+        raise InvalidInput(f"there is no option {unknown[0]!r}", source="CALL create_changelog_view", hint=hint)
+    since, until = (_state(options, side) for side in ("start", "end"))
+    keys = given.get("identifier_columns")
+    if keys is None and not given.get("compute_updates", False):
+        keys = []
+    frame = table.changes(since, until, net=given.get("net_changes", False), identifier_columns=keys)
+    name = given.get("changelog_view", f"{table.name.rpartition('.')[2].strip('`')}_changes")
+    frame.createOrReplaceTempView(name)
+    return [(name,)]
+
+
+_RANGE: Final = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
+
+
+def _state(options: Mapping[str, str], side: str) -> int | dt.datetime | None:
+    """A state that is named by its snapshot, or by a time in milliseconds."""
+    texts = [options.get(f"{side}-{each}") for each in ("snapshot-id", "timestamp")]
+    snapshot_id, ms = (None if text is None else number(text) for text in texts)
+    if (snapshot_id is None) != (texts[0] is None) or (ms is None) != (texts[1] is None):
+        raise InvalidInput("snapshot ids and times in milliseconds are whole numbers", source="options")
+    return snapshot_id if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
+
+
 _TABLE: Final = Parameter("table", "STRING")
 _MOVED: Final = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
 _PICKED: Final = "source_snapshot_id BIGINT, current_snapshot_id BIGINT"
@@ -151,6 +181,18 @@ PROCEDURES: Final[dict[str, Procedure]] = {
         (_TABLE, Parameter("snapshot_id", "BIGINT", required=False)),
         "snapshot_id BIGINT, timestamp BIGINT",
         _ancestors,
+    ),
+    "create_changelog_view": Procedure(
+        (
+            _TABLE,
+            Parameter("changelog_view", "STRING", required=False),
+            Parameter("options", "MAP<STRING, STRING>", required=False),
+            Parameter("compute_updates", "BOOLEAN", required=False),
+            Parameter("identifier_columns", "ARRAY<STRING>", required=False),
+            Parameter("net_changes", "BOOLEAN", required=False),
+        ),
+        "changelog_view STRING",
+        _changelog_view,
     ),
     "convert_equality_deletes": Procedure(
         (_TABLE, Parameter("branch", "STRING", required=False)), "snapshot_id BIGINT", _convert

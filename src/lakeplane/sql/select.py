@@ -92,6 +92,8 @@ class Query:
                 words.refuse("views have no history", at=reference.first)
             return self._view(meant.view)
         table, at = meant.table, self._at(words, reference, meant)
+        if meant.selector == About("changes"):
+            return table.changes(None, at)
         if isinstance(meant.selector, About):
             from lakeplane.spark.statements import arrow_frame  # noqa: PLC0415 - brings pyspark
 
