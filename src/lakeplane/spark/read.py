@@ -50,7 +50,7 @@ from lakeplane.spark.types import shown_type, to_spark
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 class Access(NamedTuple):
@@ -261,7 +261,8 @@ def _scan(
         metadata_recipe(each, recipes.get(each.id)) if is_metadata(each) else recipes[each.id]
         for each in fields
     ]
-    loaded = _load(rows.session, group, recipes, rows.access, table.properties)
+    placed = bool(deleted) or ROW_POSITION in more or any(POSITION in each.needs for each in wanted)
+    loaded = _load(rows, group, recipes, placed=placed)
     row = NUMBER if loaded.hand_over == "log" else ROW
     told = {FILE_NUMBER: row, ROW_POSITION: POSITION}
     needs = {told.get(each, each) for each in more}.union(*(each.needs for each in wanted))
@@ -270,7 +271,7 @@ def _scan(
     frame = loaded.frame
     if not isinstance(group.way, ByArrow):
         extras = [loaded.file_key.alias(NUMBER)] if constants or NUMBER in needs else []
-        extras += [F.col("_metadata.row_index").alias(POSITION)] if POSITION in needs else []
+        extras += [_told(F.col(_ROW_INDEX)).alias(POSITION)] if POSITION in needs else []
         frame = frame.select("*", *extras) if extras else frame
     if constants:
         frame = join_constants(rows.session, frame, loaded.keys, constants)
@@ -320,17 +321,24 @@ _OPTIONS: Final = {
 }
 
 
-def _load(
-    session: SparkSession,
-    group: Group,
-    recipes: Mapping[int, Recipe],
-    access: Access,
-    properties: Mapping[str, str],
-) -> Loaded:
-    scanning = scanning_session(session, properties)
+_ROW_INDEX: Final = "_tmp_metadata_row_index"
+"""The column of positions that Spark's Parquet reader makes; ``_metadata.row_index`` is a struct around it, made
+for each row, which takes longer than all that deletes need otherwise."""
+
+
+def _told(position: Column) -> Column:
+    """A position, which would be null if a release of Spark called that column otherwise."""
+    problem = "this release of Spark tells no positions of rows as those before it did"
+    return F.coalesce(position, F.raise_error(F.lit(problem)).cast(s.LongType()))
+
+
+def _load(rows: _Rows, group: Group, recipes: Mapping[int, Recipe], *, placed: bool) -> Loaded:
+    session, access = rows.session, rows.access
+    scanning = scanning_session(session, rows.plan.table.properties)
     paths, sizes = (group.files[name].to_pylist() for name in ("file_path", "file_size_in_bytes"))
     files = FileList(paths, sizes, group.files[ROW].to_pylist())
     read = [each.read for each in recipes.values() if each.read is not None]
+    positions = [s.StructField(_ROW_INDEX, s.LongType())] if placed else []
 
     def scan(file_format: str, schema: s.StructType | None) -> Loaded:
         found = load(
@@ -351,10 +359,10 @@ def _load(
             fields = tuple(each.field for each in recipes.values())
             decode = decoder(Decoding(fields, file_format, mapping))
             number = s.LongType() if loaded.hand_over == "log" else s.StringType()
-            rows = s.StructType([s.StructField(NUMBER, number), s.StructField(POSITION, s.LongType()), *read])
+            columns = [s.StructField(NUMBER, number), s.StructField(POSITION, s.LongType()), *read]
             files_as_bytes = loaded.frame.select(loaded.file_key.alias(NUMBER), "content")
-            return loaded._replace(frame=files_as_bytes.mapInArrow(decode, rows))
+            return loaded._replace(frame=files_as_bytes.mapInArrow(decode, s.StructType(columns)))
         case ByNames(file_format=file_format):
-            return scan(file_format.lower(), s.StructType(read))
+            return scan(file_format.lower(), s.StructType([*read, *positions]))
         case ByIds():
-            return scan("parquet", s.StructType(read))
+            return scan("parquet", s.StructType([*read, *positions]))
