@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan, plan
+from lakeplane.iceberg.plan_changes import commits_between, difference
 from lakeplane.iceberg.time_travel import At
 from lakeplane.model.location import parse_location
 from lakeplane.model.transforms import Identity
@@ -45,6 +47,38 @@ def read_rows(
     """The rows of a table as a DataFrame of Spark, which has read none of them yet."""
     reader = Reader.of(store, resources)
     return reader.frame(reader.plan(table, where, at), columns, where)
+
+
+def read_changes(
+    table: TableMetadata,
+    store: Store,
+    resources: Resources,
+    since: At,
+    until: At,
+    *,
+    net: bool = False,
+    columns: Sequence[str] | None = None,
+    identifier_columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """What happened to the rows of a table between two states, as a DataFrame of Spark."""
+    from lakeplane.spark.change_feed import Step, change_feed, wanted_columns  # noqa: PLC0415 - brings pyspark
+    from lakeplane.spark.session import session_zone  # noqa: PLC0415
+
+    reader = Reader.of(store, resources)
+    wanted = wanted_columns(reader.session, table, columns, identifier_columns)
+    commits = commits_between(table, since, until, net=net, zone=session_zone(reader.session))
+
+    @functools.lru_cache(maxsize=2)
+    def state(snapshot_id: int) -> ReadPlan:
+        # What old rows were is told in today's columns.
+        return reader.plan(table, at=snapshot_id)._replace(schema=table.schema)
+
+    def steps() -> Iterator[Step]:
+        for ordinal, (before, after) in enumerate(commits):
+            old = None if before is None else state(before.snapshot_id)
+            yield Step(ordinal, after.snapshot_id, difference(old, state(after.snapshot_id)))
+
+    return change_feed(reader.session, steps(), wanted, reader.access())
 
 
 class Reader(NamedTuple):
@@ -96,14 +130,15 @@ class Reader(NamedTuple):
         from lakeplane.spark.read import read_plan  # noqa: PLC0415 - brings pyspark
 
         return read_plan(
-            self.session, found, columns, where, access=self._access(), placed=placed, without=without
+            self.session, found, columns, where, access=self.access(), placed=placed, without=without
         )
 
     def read_ranges(self, parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """Parts of files of the table, each from a position on and of a length."""
         return self.store.read_many([Range(parse_location(path), *at) for path, *at in parts])
 
-    def _access(self) -> Access:
+    def access(self) -> Access:
+        """How files come to the session."""
         from lakeplane.spark.file_list import Scratch  # noqa: PLC0415 - brings pyspark
         from lakeplane.spark.read import Access  # noqa: PLC0415
 

@@ -3,6 +3,8 @@
 Each row of the table is a chunk of a file in which something is deleted: its bits in words of 64, under one
 number made of the file's number and the chunk's. So Spark hashes a single long, the same for thousands of
 rows one after the other, and tests one bit. A chunk in which nothing is deleted is not in the table.
+
+In the same way, the rows at some positions are all that is read of files.
 """
 
 from __future__ import annotations
@@ -38,23 +40,30 @@ _SCHEMA: Final = s.StructType(
 )
 
 
-def without_deleted(
-    session: SparkSession, frame: DataFrame, deleted: Mapping[int, BitMap64], number: Column, position: Column
+def at_positions(
+    session: SparkSession,
+    frame: DataFrame,
+    positions: Mapping[int, BitMap64],
+    number: Column,
+    position: Column,
+    *,
+    keep: bool,
 ) -> DataFrame:
-    """Leave out the deleted rows of a scan, whose rows tell the number of their file and their position."""
-    small = F.broadcast(session.createDataFrame(deleted_chunks(deleted), _SCHEMA))
+    """Keep the rows of a scan at some positions, or leave them out: rows tell the number of their file."""
+    small = F.broadcast(session.createDataFrame(chunks(positions), _SCHEMA))
     key = F.shiftleft(number, _FILE_SHIFT).bitwiseOR(F.shiftright(position, _CHUNK_BITS))
     word = F.get(F.col(_WORDS), F.shiftright(position, 6).bitwiseAND((1 << _CHUNK_BITS - 6) - 1))
     # The functions of PySpark shift by constants only.
     bit = F.call_function("shiftright", word, position.bitwiseAND(63).cast(s.IntegerType()))
-    return frame.join(small, (key == F.col(_CHUNK)) & (bit.bitwiseAND(1) == 1), "left_anti")
+    met = (key == F.col(_CHUNK)) & (bit.bitwiseAND(1) == 1)
+    return frame.join(small, met, "left_semi" if keep else "left_anti")
 
 
-def deleted_chunks(deleted: Mapping[int, BitMap64]) -> pa.Table:
+def chunks(positions: Mapping[int, BitMap64]) -> pa.Table:
     """Bitmaps as chunks of words, by the numbers of files and chunks."""
     keys: list[npt.NDArray[np.int64]] = []
     words: list[npt.NDArray[np.int64]] = []
-    for number, vector in deleted.items():
+    for number, vector in positions.items():
         for some in _slabs(vector):
             chunk, within = some >> _CHUNK_BITS, some & (1 << _CHUNK_BITS) - 1
             used, place = np.unique(chunk, return_inverse=True)
