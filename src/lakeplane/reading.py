@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan, plan
-from lakeplane.iceberg.plan_changes import commits_between, difference
+from lakeplane.iceberg.plan_changes import commits_between, steps
+from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At
 from lakeplane.model.location import parse_location
 from lakeplane.model.transforms import Identity
@@ -61,24 +61,18 @@ def read_changes(
     identifier_columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """What happened to the rows of a table between two states, as a DataFrame of Spark."""
-    from lakeplane.spark.change_feed import Step, change_feed, wanted_columns  # noqa: PLC0415 - brings pyspark
+    from lakeplane.spark.change_feed import change_feed, wanted_columns  # noqa: PLC0415 - brings pyspark
     from lakeplane.spark.session import session_zone  # noqa: PLC0415
 
     reader = Reader.of(store, resources)
     wanted = wanted_columns(reader.session, table, columns, identifier_columns)
     commits = commits_between(table, since, until, net=net, zone=session_zone(reader.session))
 
-    @functools.lru_cache(maxsize=2)
-    def state(snapshot_id: int) -> ReadPlan:
+    def plan_of(snapshot: Snapshot) -> ReadPlan:
         # What old rows were is told in today's columns.
-        return reader.plan(table, at=snapshot_id)._replace(schema=table.schema)
+        return reader.plan(table, at=snapshot.snapshot_id)._replace(schema=table.schema)
 
-    def steps() -> Iterator[Step]:
-        for ordinal, (before, after) in enumerate(commits):
-            old = None if before is None else state(before.snapshot_id)
-            yield Step(ordinal, after.snapshot_id, difference(old, state(after.snapshot_id)))
-
-    return change_feed(reader.session, steps(), wanted, reader.access())
+    return change_feed(reader.session, steps(commits, plan_of), wanted, reader.access())
 
 
 class Reader(NamedTuple):

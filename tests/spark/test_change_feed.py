@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +43,7 @@ class State(NamedTuple):
 
     snapshot: int | None
     rows: dict[int, Row]
-    updated: Set[int]
+    updated: AbstractSet[int]
     """The rows that were updated, even if to what they were."""
 
 
@@ -74,7 +74,7 @@ class Lived:
     def rows(self) -> dict[int, Row]:
         return {each: dict(row) for each, row in self.states[-1].rows.items()}
 
-    def done(self, rows: dict[int, Row], updated: Set[int] = frozenset()) -> None:
+    def done(self, rows: dict[int, Row], updated: AbstractSet[int] = frozenset()) -> None:
         self.states.append(State(self.table.metadata.current_snapshot_id, rows, updated))
 
     def add(self, start: int, end: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,6 +113,28 @@ def difference(before: ReadPlan | None, after: ReadPlan) -> Difference:
         by_value=by_value[touched],
         released=released[touched],
     )
+
+
+class Step(NamedTuple):
+    """A commit, and what it changed."""
+
+    ordinal: int
+    snapshot_id: int
+    difference: Difference
+
+
+def steps(commits: Sequence[Commit], plan_of: Callable[[Snapshot], ReadPlan]) -> Iterator[Step]:
+    """Compare the states of each commit. A plan is kept for the next commit, and no longer."""
+    known: dict[int, ReadPlan] = {}
+    for ordinal, commit in enumerate(commits):
+        known = {
+            each.snapshot_id: known.get(each.snapshot_id) or plan_of(each)
+            for each in commit
+            if each is not None
+        }
+        before = None if commit.before is None else known[commit.before.snapshot_id]
+        after = commit.after.snapshot_id
+        yield Step(ordinal, after, difference(before, known[after]))
 
 
 def some_files(plan: ReadPlan, rows: Rows) -> ReadPlan:

@@ -23,7 +23,7 @@ from lakeplane.files.deleted_positions import deleted_positions
 from lakeplane.iceberg.manifest_scan import concat
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan
-from lakeplane.iceberg.plan_changes import Difference, Mask, occurrences, some_files
+from lakeplane.iceberg.plan_changes import Mask, Step, occurrences, some_files
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import Field
@@ -63,14 +63,6 @@ _TAGS: Final = s.StructType(
     ]
 )
 _LINEAGE: Final = (ROW_ID, UPDATED)
-
-
-class Step(NamedTuple):
-    """One commit."""
-
-    ordinal: int
-    snapshot_id: int
-    difference: Difference
 
 
 class Tag(NamedTuple):
@@ -240,9 +232,11 @@ class _Feed(NamedTuple):
 
     def _frames(self, reads: Sequence[_Read]) -> list[DataFrame]:
         """All that has to be read, in few scans."""
-        alone = [self._alone(part) for each in reads for part in each.some(~each.is_plain)]
+        alone = [
+            self._alone(part) for each in reads for turn in _turns(each.some(~each.is_plain)) for part in turn
+        ]
         plain = [part for each in reads for part in each.some(each.is_plain)]
-        return alone + [self._merged(each) for each in _rounds(plain)]
+        return alone + [self._merged(each) for each in _turns(plain)]
 
     def _alone(self, read: _Read) -> DataFrame:
         """The rows of files to which equality deletes apply, or applied."""
@@ -306,7 +300,7 @@ def _without_positions(plan: ReadPlan) -> ReadPlan:
     return plan._replace(files=files)
 
 
-def _rounds(reads: Sequence[_Read]) -> Iterator[list[_Read]]:
+def _turns(reads: Sequence[_Read]) -> Iterator[list[_Read]]:
     """Reads that can be one: a scan has each file once, and the deletes of a file may change often."""
     if not reads:
         return
