@@ -10,7 +10,7 @@ from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan, plan
-from lakeplane.iceberg.plan_changes import commits_between, steps
+from lakeplane.iceberg.plan_changes import commits_between, schema_of_changes, steps
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At
 from lakeplane.model.location import parse_location
@@ -68,9 +68,10 @@ def read_changes(
     wanted = wanted_columns(reader.session, table, columns, identifier_columns)
     commits = commits_between(table, since, until, net=net, zone=session_zone(reader.session))
 
+    schema = schema_of_changes(table)
+
     def plan_of(snapshot: Snapshot) -> ReadPlan:
-        # What old rows were is told in today's columns.
-        return reader.plan(table, at=snapshot.snapshot_id)._replace(schema=table.schema)
+        return reader.plan(table, at=snapshot.snapshot_id)._replace(schema=schema)
 
     return change_feed(reader.session, steps(commits, plan_of), wanted, reader.access())
 

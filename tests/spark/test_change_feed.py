@@ -13,6 +13,11 @@ import pyarrow as pa
 import pytest
 
 import lakeplane as lp
+from lakeplane.iceberg.changes import Rewrite
+from lakeplane.reading import Reader
+from lakeplane.row_changing import RowChange
+from lakeplane.spark.row_changes import remaining
+from tests.interop.peers import ask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -199,3 +204,54 @@ def test_the_feed_tells_what_happened(spark: SparkSession, tmp_path: Path, layou
     assert lived.feed(ids[1], net=True) == sorted(
         (str(lived.shown(row)), kind, 0, ids[-1]) for kind, row in net
     )
+
+
+def compact(lived: Lived) -> None:
+    """Put one file in the place of all others."""
+    table = lived.table.refresh()
+    reader = Reader.of(table._catalog.store_for(table._entry), table._resources)
+    writer = RowChange("update", table.metadata, reader, {})
+    found = reader.plan(table.metadata)
+    columns = [each.name for each in writer._target().schema.fields]
+    rows = remaining(reader.frame(found, columns), None, writer._target().schema)
+    files = writer._write(rows.coalesce(1), writer._target())
+    read = table.metadata.current_snapshot_id
+    assert read is not None
+    table._change(Rewrite(remove=found.files, files=files, validate_from=read))
+    current = table.metadata.current_snapshot
+    assert current is not None
+    assert current.operation == "replace"
+
+
+@pytest.mark.parametrize("layout", [Layout(1, "copy-on-write"), Layout(3, "merge-on-read")], ids=str)
+def test_compactions_change_nothing(spark: SparkSession, tmp_path: Path, layout: Layout) -> None:
+    lived = Lived(tmp_path, spark, layout)
+    lived.add(0, 9)
+    lived.delete({2, 5})
+    before = lived.table.metadata.current_snapshot_id
+    compact(lived)
+    assert lived.feed(before) == []
+    assert lived.feed(before, net=True) == []
+    lived.update({3, 4}, "new")
+    assert lived.feed(None) == lived.expected(), "compactions are not counted"
+    net = [(str(lived.shown(row)), kind, 0, lived.states[-1].snapshot) for kind, row in lived.change(1, 3)]
+    assert lived.feed(lived.states[1].snapshot, net=True) == sorted(net)
+
+
+def test_the_feed_of_a_table_of_pyiceberg(spark: SparkSession, tmp_path: Path) -> None:
+    told = ask("pyiceberg_changes", str(tmp_path))
+    table = lp.open(told["metadata"], spark=spark)
+    states: list[dict[int, Any]] = [{}, *(dict(each["rows"]) for each in told["states"])]
+    expected = []
+    for ordinal, (old, new) in enumerate(itertools.pairwise(states)):
+        snapshot = told["states"][ordinal]["snapshot"]
+        for number in old.keys() | new.keys():
+            gone = "delete" if number not in new else "update_before"
+            come = "insert" if number not in old else "update_after"
+            if (number in old) != (number in new) or old[number] != new[number]:
+                expected += [(number, old[number], gone, ordinal, snapshot)] if number in old else []
+                expected += [(number, new[number], come, ordinal, snapshot)] if number in new else []
+    frame = table.changes(None)
+    assert frame.columns == ["id", "label", *ADDED]
+    assert sorted(map(tuple, frame.collect()), key=str) == sorted(expected, key=str)
+    assert {each[2] for each in expected} == {"insert", "delete", "update_before", "update_after"}

@@ -23,7 +23,7 @@ from lakeplane.iceberg.manifest_schema import (
     POSITION_DELETES,
 )
 from lakeplane.iceberg.plan import ReadPlan, plan
-from lakeplane.iceberg.plan_changes import commits_between, steps
+from lakeplane.iceberg.plan_changes import commits_between, schema_of_changes, steps
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.model.schema import METADATA_COLUMNS, Schema
 from lakeplane.model.types import DOUBLE, LONG, STRING, VARIANT, Field, List, Map, Struct
@@ -47,10 +47,11 @@ def feed(
     access = Access(local_ranges, hand_over=how.pop("way", None))
     commits = commits_between(metadata, since, until, net=how.pop("net", False))
     wanted = wanted_columns(spark, metadata, how.get("columns"), how.get("identifier_columns"))
+    schema = schema_of_changes(metadata)
 
     def plan_of(snapshot: Snapshot) -> ReadPlan:
         found = plan(metadata, table.built.reading(), at=snapshot.snapshot_id)
-        return found._replace(schema=metadata.schema)
+        return found._replace(schema=schema)
 
     return change_feed(spark, steps(commits, plan_of), wanted, access)
 
@@ -230,7 +231,7 @@ def replace(table: MadeTable, rows: Sequence[dict[str, Any]], fields: Sequence[F
     table.built.commit(made_of(table, [Listed(path, rows=len(rows))]), keep=(), operation="overwrite")
 
 
-def named(*pairs: tuple[int, str | None]) -> list[dict[str, Any]]:
+def named(*pairs: tuple[int | None, str | None]) -> list[dict[str, Any]]:
     return [{"id": number, "name": name} for number, name in pairs]
 
 
@@ -325,14 +326,14 @@ def test_rows_from_before_the_upgrade_are_told_by_their_values(spark: SparkSessi
     place = Field(7, "place", Struct((Field(8, "x", DOUBLE), Field(9, "at", Map(10, LONG, 11, LONG)))))
     table = MadeTable(tmp_path, Schema((ID, tags, place)), format_version=2)
     nan = float("nan")
-    old = [
+    old: list[dict[str, Any]] = [
         {"id": 1, "tags": [("a", [nan]), ("b", [])], "place": {"x": nan, "at": [(1, 1), (2, 2)]}},
         {"id": 2, "tags": None, "place": None},
         {"id": 3, "tags": [], "place": {"x": None, "at": None}},
     ]
     table.append(old)
     table.built.change(u.UpgradeFormatVersion(3))
-    new = [
+    new: list[dict[str, Any]] = [
         {"id": 1, "tags": [("b", []), ("a", [nan])], "place": {"x": nan, "at": [(2, 2), (1, 1)]}},
         {"id": 2, "tags": None, "place": None},
         {"id": 3, "tags": [("c", [])], "place": {"x": None, "at": None}},
@@ -371,7 +372,7 @@ def test_columns_are_those_of_today(spark: SparkSession, tmp_path: Path) -> None
     assert changes(feed(table, spark)) == [(1, None, "a", "insert", 0), (2, 7, "b", "insert", 1)]
     frame = feed(table, spark, columns=["note", "_file"])
     assert frame.columns == ["note", "_file", "_change_type", "_change_ordinal", "_commit_snapshot_id"]
-    assert [type(each.dataType).__name__ for each in frame.schema[-3:]] == [
+    assert [type(each.dataType).__name__ for each in frame.schema.fields[-3:]] == [
         "StringType",
         "IntegerType",
         "LongType",
@@ -392,3 +393,16 @@ def test_what_cannot_be_asked_for_is_said(spark: SparkSession, tmp_path: Path) -
     ):
         with pytest.raises(InvalidInput, match=problem):
             feed(table, spark, columns=["id"], identifier_columns=names)
+
+
+def test_rows_that_were_deleted_need_not_have_what_is_required_by_now(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A column is made required when its nulls are gone: the feed that tells of their end failed."""
+    table = MadeTable(tmp_path, Schema((msgspec.structs.replace(ID, required=True), NAME)), format_version=2)
+    table.append(named((1, None), (2, "b")))
+    replace(table, named((2, "b")), (ID, NAME))
+    table.evolve(*(msgspec.structs.replace(each, required=True) for each in (ID, NAME)))
+    first = table.built.metadata.snapshots[0].snapshot_id
+    assert changes(feed(table, spark, first)) == [(1, None, "delete", 0)]
+    assert [each.required for each in schema_of_changes(table.built.metadata).fields] == [True, False]

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from lakeplane.errors import InvalidInput
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At, state_at
+from lakeplane.model.schema import Schema
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -113,6 +115,15 @@ def difference(before: ReadPlan | None, after: ReadPlan) -> Difference:
         by_value=by_value[touched],
         released=released[touched],
     )
+
+
+def schema_of_changes(table: TableMetadata) -> Schema:
+    """The columns of today. Rows that are long gone need not have had those that are required by now."""
+    always = frozenset.intersection(
+        *(frozenset(each.id for each in schema.fields if each.required) for schema in table.schemas)
+    )
+    fields = (each if each.id in always else replace(each, required=False) for each in table.schema.fields)
+    return Schema(tuple(fields), table.schema.schema_id, table.schema.identifier_field_ids)
 
 
 class Step(NamedTuple):
