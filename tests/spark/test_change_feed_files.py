@@ -32,7 +32,7 @@ from lakeplane.spark.read import Access
 from lakeplane.testing.tables import Entries
 from tests.iceberg.built import Listed, entries
 from tests.spark.deleting import PATH, POS, write_file
-from tests.spark.made import MadeTable, local_ranges
+from tests.spark.made import MadeTable, local_ranges, physical
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -406,3 +406,17 @@ def test_rows_that_were_deleted_need_not_have_what_is_required_by_now(
     first = table.built.metadata.snapshots[0].snapshot_id
     assert changes(feed(table, spark, first)) == [(1, None, "delete", 0)]
     assert [each.required for each in schema_of_changes(table.built.metadata).fields] == [True, False]
+
+
+def test_rows_that_only_come_are_plain_scans(spark: SparkSession, tmp_path: Path) -> None:
+    table = MadeTable(tmp_path, Schema((ID, NAME)))
+    for number in range(3):
+        table.append(named((number, "a")))
+    ids = [each.snapshot_id for each in table.built.metadata.snapshots]
+    one = physical(feed(table, spark, ids[1], identifier_columns=["id"]).where("id > 1"))
+    assert "Join" not in one
+    assert "Exchange" not in one
+    assert "GreaterThan(id,1)" in one
+    all_of_them = physical(feed(table, spark, identifier_columns=["id"]))
+    assert all_of_them.count("FileScan") == 1
+    assert "hashpartitioning" not in all_of_them
