@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import lakeplane as lp
+from lakeplane.row_changing import Mode
 from lakeplane.spark.session import is_connect
 
 
@@ -31,7 +32,8 @@ def main(folder: Path) -> None:
     lake = lp.connect(folder / "warehouse", spark=session)
     lake.create_namespace("shop")
     found: dict[str, object] = {"connect": is_connect(session)}
-    for version, mode in ((2, "copy-on-write"), (3, "merge-on-read")):
+    modes: list[tuple[int, Mode]] = [(2, "copy-on-write"), (3, "merge-on-read")]
+    for version, mode in modes:
         properties = {"format-version": str(version)}
         table = lake.create_table(f"shop.v{version}", "id BIGINT, m MAP<STRING, INT>", properties=properties)
         table.append(

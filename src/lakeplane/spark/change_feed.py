@@ -215,22 +215,22 @@ class _Feed(NamedTuple):
 
     def rows(self, reads: Sequence[_Read], kind: _Kind) -> DataFrame:
         """The changes of commits whose rows are told apart in the same way."""
-        if kind == "plain":
-            return _together(self._frames(reads))
         wanted = self.wanted
-        identified = [part for each in reads if wanted.has_lineage for part in each.some(each.has_row_ids)]
-        others = [part for each in reads for part in each.some(~each.has_row_ids)]
-        if not wanted.has_lineage:
-            others = list(reads)
-        frames = self._frames(others)
+        if kind == "plain":
+            shown = tuple(each.name for each in wanted.shown)
+            return _together(self._replace(wanted=wanted._replace(read=shown)).frames(reads))
+        known = [each.has_row_ids & wanted.has_lineage for each in reads]
+        identified = [part for each, mask in zip(reads, known, strict=True) for part in each.some(mask)]
+        others = [part for each, mask in zip(reads, known, strict=True) for part in each.some(~mask)]
+        frames = self.frames(others)
         if identified:
-            frames.append(paired_by_row_id(_together(self._frames(identified))))
+            frames.append(paired_by_row_id(_together(self.frames(identified))))
         rows = _together(frames)
         if kind == "by value":
             rows = without_copies(rows, values_of([each for each in wanted.shown if not is_metadata(each)]))
         return paired_by(rows, wanted.identifiers) if wanted.identifiers else rows
 
-    def _frames(self, reads: Sequence[_Read]) -> list[DataFrame]:
+    def frames(self, reads: Sequence[_Read]) -> list[DataFrame]:
         """All that has to be read, in few scans."""
         alone = [
             self._alone(part) for each in reads for turn in _turns(each.some(~each.is_plain)) for part in turn
