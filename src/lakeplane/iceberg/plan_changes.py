@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,8 @@ from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At, state_at
 from lakeplane.model.schema import Schema
 
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+Rows: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Commit(NamedTuple):
@@ -62,9 +62,7 @@ def _line(table: TableMetadata, first: Snapshot | None, last: Snapshot) -> list[
     missing = line[-1].parent_snapshot_id
     if missing is not None:
         problem = f"snapshot {missing}, which {line[-1].snapshot_id} was made from, has expired"
-        hint = (
-            f"Changes are known since {line[-1].snapshot_id}, or as a net change where both states are there"
-        )
+        hint = f"Changes are known since {line[-1].snapshot_id}; its rows are those of read(at=...)"
         raise InvalidInput(problem, field="since", hint=hint)
     if first is not None:
         problem = f"snapshot {last.snapshot_id} does not descend from {first.snapshot_id}"
@@ -95,21 +93,17 @@ def difference(before: ReadPlan | None, after: ReadPlan) -> Difference:
         before = after._replace(files=after.files.slice(0, 0), deletes=after.deletes.slice(0, 0))
     old, new = _keys(before.files, after.files)
     _, in_old, in_new = np.intersect1d(old, new, assume_unique=True, return_indices=True)
-    sides = [
-        (plan.files.take(pa.array(rows)), codes)
-        for plan, rows, codes in zip(
-            (before, after), (in_old, in_new), _delete_codes(before.deletes, after.deletes), strict=True
-        )
-    ]
+    codes = _delete_codes(before.deletes, after.deletes)
+    sides = [(before.files, in_old, codes[0]), (after.files, in_new, codes[1])]
     by_place, by_place_now = (_attached(*each, ("vector", "position_deletes")) for each in sides)
     by_values, by_values_now = (_attached(*each, ("equality_deletes",)) for each in sides)
     count = len(in_old)
-    by_value = _owners(np.setxor1d(by_values, by_values_now), count)
-    touched = _owners(np.setxor1d(by_place, by_place_now), count) | by_value
-    released = _owners(np.setdiff1d(by_values, by_values_now), count)
+    by_value = _owners(np.setxor1d(by_values, by_values_now, assume_unique=True), count)
+    touched = _owners(np.setxor1d(by_place, by_place_now, assume_unique=True), count) | by_value
+    released = _owners(np.setdiff1d(by_values, by_values_now, assume_unique=True), count)
     return Difference(
-        removed=some_files(before, np.setdiff1d(np.arange(len(old)), in_old)),
-        added=some_files(after, np.setdiff1d(np.arange(len(new)), in_new)),
+        removed=some_files(before, np.setdiff1d(np.arange(len(old)), in_old, assume_unique=True)),
+        added=some_files(after, np.setdiff1d(np.arange(len(new)), in_new, assume_unique=True)),
         before=some_files(before, in_old[touched]),
         after=some_files(after, in_new[touched]),
         by_value=by_value[touched],
@@ -157,7 +151,7 @@ def occurrences(codes: Rows, sequence: Rows | None = None) -> Rows:
     """Of each code, how many equal ones come before it, in order of a sequence."""
     order = np.argsort(codes, kind="stable") if sequence is None else np.lexsort((sequence, codes))
     ordered = codes[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(codes)])
+    starts = np.flatnonzero(_firsts(ordered))
     found = np.empty(len(codes), np.int64)
     found[order] = np.arange(len(codes)) - np.repeat(starts, np.diff([*starts.tolist(), len(codes)]))
     return found
@@ -196,25 +190,30 @@ def _codes(columns: Sequence[pa.ChunkedArray]) -> list[Rows]:
     return np.split(indices, np.cumsum([len(each) for each in columns])[:-1])
 
 
-_MANY = 1 << 32
+_MANY: Final = 1 << 32
 
 
-def _attached(files: pa.Table, codes: Rows, names: Sequence[str]) -> Rows:
-    """Which deletes apply to which files: both numbers as one."""
+def _attached(files: pa.Table, rows: Rows, codes: Rows, names: Sequence[str]) -> Rows:
+    """Which deletes apply to which of some files: both numbers as one."""
     pairs = []
     for name in names:
-        column = files[name].combine_chunks()
+        column = files[name].combine_chunks().take(pa.array(rows))
         if pa.types.is_list(column.type):
             lengths = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64)
-            owners, deletes = (
-                np.repeat(np.arange(len(column)), lengths),
-                np.asarray(column.flatten(), np.int64),
-            )
+            owners = np.repeat(np.arange(len(column)), lengths)
+            deletes = np.asarray(column.flatten(), np.int64)
         else:
             owners = np.flatnonzero(np.asarray(column.is_valid()))
             deletes = np.asarray(column.drop_null(), np.int64)
         pairs.append(owners * _MANY + codes[deletes])
-    return np.unique(np.concatenate(pairs))
+    # Not by np.unique: it hashes, and numbers of two halves fall into the same places.
+    ordered = np.sort(np.concatenate(pairs))
+    return ordered[_firsts(ordered)]
+
+
+def _firsts(ordered: Rows) -> Mask:
+    """Which of some sorted numbers are not the same as the one before."""
+    return np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]
 
 
 def _owners(pairs: Rows, count: int) -> Mask:
