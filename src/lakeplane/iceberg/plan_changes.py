@@ -44,11 +44,9 @@ def commits_between(
     if net and first is None:
         return [Commit(None, last)]
     line = _line(table, first, last)
-    commits = [
-        Commit(table.snapshots_by_id.get(each.parent_snapshot_id or 0), each)
-        for each in reversed(line)
-        if each.operation != "replace"
-    ]
+    line.reverse()
+    pairs = zip([first, *line], line, strict=False)
+    commits = [Commit(*each) for each in pairs if each[1].operation != "replace"]
     return [Commit(first, last)] if net and commits else commits
 
 
@@ -162,7 +160,7 @@ def _keys(before: pa.Table, after: pa.Table) -> tuple[Rows, Rows]:
 
     Nothing keeps a writer from adding a file twice; then the first ones are the same, and so on.
     """
-    codes = _codes([each["file_path"] for each in (before, after)])
+    codes = codes_of([each["file_path"] for each in (before, after)])
     counts = [
         occurrences(code, files["sequence_number"].to_numpy())
         for code, files in zip(codes, (before, after), strict=True)
@@ -178,10 +176,11 @@ def _delete_codes(before: pa.Table, after: pa.Table) -> list[Rows]:
     for each in (before, after):
         offset = pc.fill_null(each["content_offset"].cast(pa.string()), "")
         names.append(pc.binary_join_element_wise(each["file_path"], offset, "#"))
-    return _codes(names)
+    return codes_of(names)
 
 
-def _codes(columns: Sequence[pa.ChunkedArray]) -> list[Rows]:
+def codes_of(columns: Sequence[pa.ChunkedArray]) -> list[Rows]:
+    """Numbers of texts in several columns: the same for the same text."""
     chunks = [chunk.cast(pa.string()) for column in columns for chunk in column.chunks]
     found = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     if isinstance(found, pa.ChunkedArray):

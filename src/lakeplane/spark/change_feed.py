@@ -23,7 +23,7 @@ from lakeplane.files.deleted_positions import deleted_positions
 from lakeplane.iceberg.manifest_scan import concat
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan
-from lakeplane.iceberg.plan_changes import Mask, Step, occurrences, some_files
+from lakeplane.iceberg.plan_changes import Mask, Step, codes_of, occurrences, some_files
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import Field
@@ -304,9 +304,8 @@ def _turns(reads: Sequence[_Read]) -> Iterator[list[_Read]]:
     """Reads that can be one: a scan has each file once, and the deletes of a file may change often."""
     if not reads:
         return
-    paths = pa.chunked_array([chunk for each in reads for chunk in each.plan.files["file_path"].chunks])
-    codes = np.asarray(paths.combine_chunks().dictionary_encode().indices, np.int64)
-    turns = np.split(occurrences(codes), np.cumsum([each.plan.files.num_rows for each in reads])[:-1])
+    codes = codes_of([each.plan.files["file_path"] for each in reads])
+    turns = np.split(occurrences(np.concatenate(codes)), np.cumsum([len(each) for each in codes])[:-1])
     for turn in range(max(int(each.max()) for each in turns) + 1):
         yield [part for each, own in zip(reads, turns, strict=True) for part in each.some(own == turn)]
 
