@@ -26,9 +26,11 @@ from lakeplane.iceberg.plan import ReadPlan, plan
 from lakeplane.iceberg.plan_changes import commits_between, schema_of_changes, steps
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.model.schema import METADATA_COLUMNS, Schema
-from lakeplane.model.types import DOUBLE, LONG, STRING, VARIANT, Field, List, Map, Struct
+from lakeplane.model.types import DOUBLE, LONG, STRING, VARIANT, Field, Geometry, List, Map, Struct
+from lakeplane.spark.carry_overs import values_of
 from lakeplane.spark.change_feed import change_feed, wanted_columns
 from lakeplane.spark.read import Access
+from lakeplane.spark.session import version_of
 from lakeplane.testing.tables import Entries
 from tests.iceberg.built import Listed, entries
 from tests.spark.deleting import PATH, POS, write_file
@@ -362,6 +364,22 @@ def test_values_that_spark_cannot_compare_are_an_error_that_names_them(
     assert changes(feed(table, spark, first, columns=["id", "name"])) == told
     # What only comes needs no comparison.
     assert [row[:2] for row in changes(feed(table, spark, None, first))] == [(1, "a"), (2, "b")]
+
+
+def test_shapes_are_compared_by_their_bytes(spark: SparkSession) -> None:
+    fields = [Field(1, "g", Geometry()), Field(2, "l", List(3, Struct((Field(4, "g", Geometry()),))))]
+    if version_of(spark) < (4, 3):
+        return  # older releases have no shapes, or have them switched off
+    one, other = (
+        f"st_geomfromwkb(x'0101000000{n}0000000000000040', 4326)"
+        for n in ("000000000000f03f", "0000000000000040")
+    )
+    shapes = " UNION ALL ".join(
+        f"SELECT {each} AS g, array(named_struct('g', {each})) AS l" for each in (one, other, one)
+    )
+    values = [each.alias(f"v{n}") for n, each in enumerate(values_of(fields))]
+    found = spark.sql(shapes).select(*values).distinct().count()
+    assert found == 2
 
 
 def test_columns_are_those_of_today(spark: SparkSession, tmp_path: Path) -> None:
