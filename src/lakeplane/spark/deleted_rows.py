@@ -1,11 +1,11 @@
-"""Rows that are deleted by position, taken out of scans: Spark looks each of them up in one array of bits.
+"""Rows at some positions, taken out of scans or kept: Spark looks each row up in one array of bits.
 
-The array is a scalar sub-query, so that it is computed once and goes to tasks as a constant; nothing is joined.
-Bits lie in chunks of 4,096 positions, and chunks in which nothing is deleted are not stored::
+The array is a scalar sub-query, so that it is computed once and goes to tasks as a constant; nothing is
+joined. Bits lie in chunks of 4,096 positions, and chunks that are empty are not stored::
 
-    for each file number   where its chunks begin, and how many there are     2 numbers
-    for each chunk         where its words are                                1 number; all empty ones share theirs
-    words                  64 positions each                                  64 for a chunk
+    for each file number   where its chunks begin, and how many there are
+    for each chunk         where its words are; empty ones share theirs
+    words                  of 64 positions each, 64 for a chunk
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Words: TypeAlias = npt.NDArray[np.int64]
 
 _CHUNK_BITS: Final = 12
-"""Positions of a chunk: with fewer there are many of them, with more they are large if few rows are deleted."""
+"""Positions of a chunk: with fewer there are many of them, with more they are large for few rows."""
 _CHUNK_WORDS: Final = 1 << _CHUNK_BITS - 6
 _END: Final = 1 << 48
 """No file has rows from here on."""
@@ -39,14 +39,20 @@ _BITS: Final = "bits"
 _SCHEMA: Final = s.StructType([s.StructField(_BITS, s.ArrayType(s.LongType(), containsNull=False))])
 
 
-def without_deleted(
-    session: SparkSession, frame: DataFrame, deleted: Mapping[int, BitMap64], number: Column, position: Column
+def at_positions(
+    session: SparkSession,
+    frame: DataFrame,
+    positions: Mapping[int, BitMap64],
+    number: Column,
+    position: Column,
+    *,
+    keep: bool,
 ) -> DataFrame:
-    """Leave out the deleted rows of a scan, whose rows tell the number of their file and their position.
+    """Keep the rows of a scan at some positions, or leave them out.
 
-    Each of the numbers is one of ``deleted``.
+    Rows tell the number of their file, which is one of ``positions``, and where they are in it.
     """
-    one = pa.table({_BITS: pa.array([deleted_bits(deleted)], pa.list_(pa.int64()))})
+    one = pa.table({_BITS: pa.array([bits_of(positions)], pa.list_(pa.int64()))})
     bits = session.createDataFrame(one, _SCHEMA).scalar()
 
     def at(place: Column) -> Column:
@@ -54,15 +60,17 @@ def without_deleted(
 
     chunk = F.least(F.shiftright(position, _CHUNK_BITS), at(number * 2 + 1))
     word = at(at(at(number * 2) + chunk) + F.shiftright(position, 6).bitwiseAND(_CHUNK_WORDS - 1))
+    # Of a row whose place is not known, nobody may say that it is there, or that it is not.
+    known = F.coalesce(word, F.raise_error(F.lit("a row does not tell where it is")).cast(s.LongType()))
     # The functions of PySpark shift by constants only.
-    bit = F.call_function("shiftright", word, position.bitwiseAND(63).cast(s.IntegerType()))
-    return frame.where(bit.bitwiseAND(1) == 0)
+    bit = F.call_function("shiftright", known, position.bitwiseAND(63).cast(s.IntegerType()))
+    return frame.where(bit.bitwiseAND(1) == int(keep))
 
 
-def deleted_bits(deleted: Mapping[int, BitMap64]) -> Words:
+def bits_of(positions: Mapping[int, BitMap64]) -> Words:
     """Bitmaps of files as one array, as it is told above."""
-    heads = 2 * (max(deleted, default=-1) + 1)
-    found = {number: _chunks(vector) for number, vector in deleted.items()}
+    heads = 2 * (max(positions, default=-1) + 1)
+    found = {number: _chunks(vector) for number, vector in positions.items()}
     counts = {number: int(used[-1]) + 1 if len(used) else 0 for number, (used, _) in found.items()}
     # One more than there are: what lies behind the last chunk is not deleted.
     index = np.zeros(sum(counts.values()) + len(counts), np.int64)
