@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +12,7 @@ from lakeplane.errors import StoreCannot
 from lakeplane.model.types import INT, LONG, STRING, UUID, Field
 from lakeplane.spark.write import choose_way, write_frame
 from lakeplane.storage.memory import MemoryStore
+from tests.spark.programs import answer_of
 from tests.spark.writing import assert_parted, rows_of, spec_of, store_of, target_in, written
 
 if TYPE_CHECKING:
@@ -23,16 +20,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-
-def answer_of(program: str, folder: Path) -> Any:
-    """What a program in this folder, with a Spark of its own, answers."""
-    command = [sys.executable, "-m", f"tests.spark.{program}", str(folder)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
-    line = next((line for line in done.stdout.splitlines() if line.startswith("ANSWER ")), None)
-    assert line is not None, done.stderr[-3000:]
-    return json.loads(line.removeprefix("ANSWER "))
 
 
 def test_rows_of_tasks_that_failed_first_are_there_once(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from lakeplane.files.target import WriteTarget
 from lakeplane.files.write_settings import ParquetSettings, parquet_settings
+from lakeplane.model.location import Location
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import Struct, Type
 
@@ -35,15 +36,22 @@ SESSION: Final = {
 }
 """Settings of sessions that no option of a single write stands for in all releases of Spark."""
 
-COMMITTER: Final = {
+_COMMITTER: Final = {
     # Version 2 would leave files of failed jobs among the good ones.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # On disks, Hadoop puts a file with checksums beside each one, which nobody would ever delete.
+}
+_ON_DISKS: Final = {
+    # Hadoop would put a file with checksums beside each one, which nobody would ever delete.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""How files come to their place, and nothing else."""
+
+
+def committer_options(directory: Location) -> dict[str, str]:
+    """How files come to their place, and nothing else."""
+    # Clients of object stores keep parts of files on disks, and fail with any other file system there.
+    return {**_COMMITTER, **_ON_DISKS} if directory.scheme == "file" else _COMMITTER
 
 
 def can_write_codec(target: WriteTarget) -> bool:
@@ -55,7 +63,6 @@ def parquet_options(target: WriteTarget) -> dict[str, str]:
     """The options of a write."""
     settings = parquet_settings(target.properties)
     options = {
-        **COMMITTER,
         "compression": _CODECS.get(settings.codec, settings.codec.lower()),
         "parquet.block.size": str(settings.row_group_bytes),
         "parquet.page.size": str(settings.page_bytes),

@@ -25,7 +25,7 @@ from lakeplane.spark.arrow_tasks import write_in_tasks
 from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, read_tails, written_files
 from lakeplane.spark.harvest_tasks import MANY, metrics_by_tasks
 from lakeplane.spark.inner_ids import patch_files
-from lakeplane.spark.parquet_options import SESSION, can_write_codec, parquet_options
+from lakeplane.spark.parquet_options import SESSION, can_write_codec, committer_options, parquet_options
 from lakeplane.spark.session import allow_time
 from lakeplane.spark.wire import has_inner_ids, has_stand_ins
 from lakeplane.storage.store import Stat, Store
@@ -96,7 +96,8 @@ def _write_native(
     session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store, schemes: Mapping[str, str]
 ) -> list[NewFiles]:
     directory = run_directory(target)
-    writer = arranged.df.write.format("parquet").mode("append").options(**parquet_options(target))
+    options = {**parquet_options(target), **committer_options(directory)}
+    writer = arranged.df.write.format("parquet").mode("append").options(**options)
     if arranged.partition is not None:
         writer = writer.partitionBy(arranged.partition)
     with settings(session, SESSION):
