@@ -54,10 +54,11 @@ def jars(name: str, wanted: Sequence[Jar], parent: Jar | None = None) -> Path:
 
 def _pom(name: str, wanted: Sequence[Jar], parent: Jar | None) -> str:
     above = "" if parent is None else f"<parent>{_place(parent)}<relativePath/></parent>"
+    needs = "".join(map(_dependency, wanted))
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         f"{above}<groupId>lakeplane</groupId><artifactId>{name}</artifactId><version>1</version>"
-        f"<packaging>pom</packaging><dependencies>{''.join(map(_dependency, wanted))}</dependencies></project>"
+        f"<packaging>pom</packaging><dependencies>{needs}</dependencies></project>"
     )
 
 

@@ -381,29 +381,6 @@ def test_distribution_modes_are_those_of_iceberg(tmp_path: Path) -> None:
         distribution_mode(asked, "random")
 
 
-def test_settings_of_tables_reach_the_files(spark: SparkSession, tmp_path: Path) -> None:
-    target = target_in(
-        tmp_path,
-        FLAT[:2],
-        write__parquet__compression_codec="gzip",
-        write__parquet__compression_level="9",
-        write__parquet__row_group_size_bytes="100000",
-        write__parquet__page_row_limit="1000",
-        write__parquet__bloom_filter_enabled__column__id="true",
-        write__parquet__stats_enabled__column__name="false",
-    )
-    df = spark.range(0, 60_000, 1, 1).selectExpr("id", "sha2(string(id), 256) AS name")
-    files = written(df, target)
-    footer = pq.ParquetFile(files["file_path"][0].as_py()).metadata
-    assert footer.num_row_groups > 3
-    group = footer.row_group(0)
-    assert group.column(0).compression == "GZIP"
-    assert group.column(0).is_stats_set
-    assert not group.column(1).is_stats_set
-    assert len(files["split_offsets"][0].as_py()) == footer.num_row_groups
-    assert dict(files["lower_bounds"][0].as_py()).keys() == {1}
-
-
 @pytest.mark.parametrize("prefix", ["", "file://", "FILE:"])
 def test_places_with_any_characters(spark: SparkSession, tmp_path: Path, prefix: str) -> None:
     target = target_in(tmp_path / "a b%20c#ü:x?y=1", FLAT[:1], spec_of((1, "bucket[2]")))

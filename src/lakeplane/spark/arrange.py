@@ -8,12 +8,14 @@ Without it, sorted tables take ``range``, other partitioned ones ``hash``, and a
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.files.order import can_sort
 from lakeplane.files.target import WriteTarget
+from lakeplane.files.write_settings import whole_number
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Identity, Transform, Void, result_type
 from lakeplane.model.types import FLOATS, TIME, UNKNOWN, Field, Type
@@ -22,11 +24,12 @@ from lakeplane.spark.transforms import Derived, clock_sql, quoted, unused_name, 
 from lakeplane.spark.wire import stored_fields, wire_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Mode: TypeAlias = Literal["none", "hash", "range"]
 
 DISTRIBUTION: Final = "write.distribution-mode"
+ADVISORY: Final = "write.spark.advisory-partition-size-bytes"
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 
@@ -52,6 +55,26 @@ def distribution_mode(target: WriteTarget, given: str | None = None) -> Mode:
             f"{text!r:.80} is no distribution mode", field=DISTRIBUTION, hint=f"One of {MODES}"
         )
     return found
+
+
+_ADVISORY: Final = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_SHUFFLED: Final = 2
+"""How many bytes of a shuffle become one of a file, about."""
+_SIZE: Final = re.compile(r"(\d+)\s*([bkmgtp]?)b?", re.IGNORECASE)
+
+
+def shuffle_session(session: SparkSession, target: WriteTarget) -> dict[str, str]:
+    """The setting of a session that says how much is brought together in a task.
+
+    It is what makes files of the size that the table asks for, unless the session wants even more.
+    """
+    if ADVISORY in target.properties:
+        return {_ADVISORY: str(whole_number(target.properties, ADVISORY, 0))}
+    wanted = _SHUFFLED * target.target_bytes
+    own = _SIZE.fullmatch(str(session.conf.get(_ADVISORY)))
+    if own is not None and int(own[1]) << 10 * "bkmgtp".find(own[2].lower() or "b") >= wanted:
+        return {}
+    return {_ADVISORY: str(wanted)}
 
 
 def arrange(df: DataFrame, target: WriteTarget, mode: Mode) -> Arranged:

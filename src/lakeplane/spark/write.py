@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from pyspark.errors import PySparkException
 
 from lakeplane.errors import NotSupported, StoreCannot
-from lakeplane.files.places import Places
+from lakeplane.files.places import Places, hides_partitions
 from lakeplane.files.target import WriteTarget
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.model.location import Location, parse_location
 from lakeplane.model.types import TIME, walk
 from lakeplane.spark.align import align_frame, row_refused
-from lakeplane.spark.arrange import Arranged, arrange, distribution_mode
+from lakeplane.spark.arrange import Arranged, arrange, distribution_mode, shuffle_session
 from lakeplane.spark.arrow_tasks import write_in_tasks
 from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, read_tails, written_files
 from lakeplane.spark.harvest_tasks import MANY, metrics_by_tasks
 from lakeplane.spark.inner_ids import patch_files
-from lakeplane.spark.parquet_options import SESSION, can_write_codec, committer_options, parquet_options
+from lakeplane.spark.parquet_options import (
+    can_write_codec,
+    committer_options,
+    parquet_options,
+    parquet_session,
+)
 from lakeplane.spark.session import allow_time
 from lakeplane.spark.wire import has_inner_ids, has_stand_ins
 from lakeplane.storage.store import Stat, Store
@@ -67,10 +72,12 @@ def write_frame(
     chosen = way or choose_way(target)
     mode = distribution_mode(target, distribution)
     arranged = arrange(align_frame(df, target.schema), target, mode)
+    own = {} if chosen == "arrow" else parquet_session(target)
     try:
-        if chosen == "arrow":
-            return _write_arrow(arranged, target, store)
-        return _write_native(session, arranged, target, store, schemes or {})
+        with settings(session, {**shuffle_session(session, target), **own}):
+            if chosen == "arrow":
+                return _write_arrow(arranged, target, store)
+            return _write_native(session, arranged, target, store, schemes or {})
     except Exception as failure:
         if (refused := row_refused(failure)) is not None:
             raise refused from None
@@ -81,6 +88,9 @@ def choose_way(target: WriteTarget) -> Way:
     """The fastest way that writes a table as the spec says."""
     fields = target.schema.fields
     if target.file_format != "parquet" or has_stand_ins(fields) or not can_write_codec(target):
+        return "arrow"
+    if hides_partitions(target.properties) and not target.spec.is_unpartitioned:
+        # Spark's own writer names the directories of partitions.
         return "arrow"
     if not has_inner_ids(fields):
         return "native"
@@ -100,8 +110,7 @@ def _write_native(
     writer = arranged.df.write.format("parquet").mode("append").options(**options)
     if arranged.partition is not None:
         writer = writer.partitionBy(arranged.partition)
-    with settings(session, SESSION):
-        writer.save(_in_spark(directory, schemes))
+    writer.save(_in_spark(directory, schemes))
     files = written_files(store, directory)
     told = None
     if len(files) > MANY and not has_inner_ids(target.schema.fields):
