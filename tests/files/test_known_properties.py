@@ -128,7 +128,6 @@ def test_options_of_others_are_refused_with_what_stands_for_them(name: str) -> N
     [
         "write.parqet.compression-codec",
         "write.wap.enabled",
-        "write.delete.mode",
         "write.spark.fanout.enabled",
     ],
 )

@@ -42,7 +42,7 @@ from lakeplane.model.types import (
     Struct,
 )
 from lakeplane.spark.arrange import distribution_mode
-from lakeplane.spark.harvest import metrics_of_tails, read_tails, written_files
+from lakeplane.spark.harvest import metrics_of_tails, tails_of, written_files
 from lakeplane.spark.harvest_tasks import metrics_by_tasks
 from lakeplane.spark.session import allow_time
 from lakeplane.spark.write import Way, choose_way, run_directory, write_frame
@@ -99,7 +99,7 @@ def test_workers_tell_of_footers_what_this_process_does(spark: SparkSession, tmp
     assert len(found) == 3
     many = [found[place % 3] for place in range(1100)]
     told = metrics_by_tasks(spark, many, target, store.recipe())
-    assert told.equals(metrics_of_tails(many, read_tails(store, many), target))
+    assert told.equals(metrics_of_tails(many, tails_of(store, many), target))
 
 
 def test_nothing_but_data_files_is_left(spark: SparkSession, tmp_path: Path) -> None:

@@ -60,6 +60,9 @@ WITHOUT_EFFECT: Final = (
 )
 """Properties that say how a writer of Java works, and not what it writes: see the page about properties."""
 
+_ROW_CHANGES: Final = ("write.delete.*", "write.update.*", "write.merge.*")
+"""What only changes of rows look at; they too may be told it for once."""
+
 _REFUSED: Final = {
     "write.location-provider.impl": "No class of Java runs here. Remove it: write.data.path and"
     " write.object-storage.enabled say where files go",
@@ -84,8 +87,9 @@ _ELSEWHERE: Final = {
 
 
 def is_followed(name: str) -> bool:
-    """Whether a property shapes the files of a write."""
-    return any(name == each or (each.endswith("*") and name.startswith(each[:-1])) for each in FOLLOWED)
+    """Whether a property can be another one for a single write."""
+    known = (*FOLLOWED, *_ROW_CHANGES)
+    return any(name == each or (each.endswith("*") and name.startswith(each[:-1])) for each in known)
 
 
 def check_table(properties: Mapping[str, str]) -> None:

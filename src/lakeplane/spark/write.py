@@ -22,7 +22,7 @@ from lakeplane.model.types import TIME, walk
 from lakeplane.spark.align import align_frame, row_refused
 from lakeplane.spark.arrange import Arranged, arrange, distribution_mode, shuffle_session
 from lakeplane.spark.arrow_tasks import write_in_tasks
-from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, read_tails, written_files
+from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, tails_of, written_files
 from lakeplane.spark.harvest_tasks import MANY, metrics_by_tasks
 from lakeplane.spark.inner_ids import patch_files
 from lakeplane.spark.parquet_options import (
@@ -116,7 +116,7 @@ def _write_native(
     if len(files) > MANY and not has_inner_ids(target.schema.fields):
         told = _metrics_by_tasks(session, files, target, store)
     if told is None:
-        tails = read_tails(store, files)
+        tails = tails_of(store, files)
         if has_inner_ids(target.schema.fields):
             files, tails = patch_files(files, tails, target.schema)
         told = metrics_of_tails(files, tails, target)
