@@ -7,8 +7,7 @@ nothing. Whatever else it cannot do is written by Arrow, in tasks of Spark, see 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pyspark.errors import PySparkException
@@ -32,6 +31,7 @@ from lakeplane.spark.parquet_options import (
     parquet_session,
 )
 from lakeplane.spark.session import allow_time
+from lakeplane.spark.settings import settings
 from lakeplane.spark.wire import has_inner_ids, has_stand_ins
 from lakeplane.storage.store import Stat, Store
 
@@ -144,22 +144,3 @@ def _in_spark(directory: Location, schemes: Mapping[str, str]) -> str:
 def _write_arrow(arranged: Arranged, target: WriteTarget, store: Store) -> list[NewFiles]:
     rows = arranged.df if arranged.partition is None else arranged.df.drop(arranged.partition)
     return write_in_tasks(rows, target, store.recipe())
-
-
-@contextmanager
-def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Let a session have some settings for a while; those that it has already are not touched."""
-    before: dict[str, str | None] = {}
-    try:
-        for name, value in wanted.items():
-            found = session.conf.get(name, None)
-            if found is None or found.lower() != value.lower():
-                before[name] = found
-                session.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, old)
