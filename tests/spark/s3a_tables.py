@@ -32,11 +32,11 @@ def main(url: str, jars: str, bucket: str) -> None:
     lake.create_namespace("n")
     store = open_store(parse_location(f"s3://{bucket}/lake"), options)
     # Without a shuffle in between, the failing tasks are those that write.
-    flaky = session.range(0, 1000, 1, 5).mapInArrow(fails_at_first, "id BIGINT")
+    flaky = session.range(0, 1000, 1, 3).mapInArrow(fails_at_first, "id BIGINT")
     answers: dict[str, Any] = {}
     for name, (columns, *more) in TABLES.items():
         table = lake.create_table(
-            f"n.{name}", f"id BIGINT{columns}", partition_by=["bucket(3, id)"], properties=LAYOUTS[name]
+            f"n.{name}", f"id BIGINT{columns}", partition_by=["bucket(2, id)"], properties=LAYOUTS[name]
         )
         rows = flaky.selectExpr("id", *more)
         table.append(rows)
