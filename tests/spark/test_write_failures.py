@@ -42,7 +42,7 @@ DOOMED = {
 
 @pytest.fixture(scope="module")
 def in_a_cluster(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return answer_of("cluster_write", tmp_path_factory.mktemp("cluster"), seconds=400)
+    return answer_of("cluster_write", tmp_path_factory.mktemp("cluster"), seconds=600)
 
 
 @pytest.mark.parametrize("way", ["native", "arrow"])

@@ -99,11 +99,14 @@ def test_files_of_rebalanced_rows_have_the_size_that_the_table_asks_for(
         one = written(df, target_in(tmp_path, FLAT, spec))
         asked = {"write.spark.advisory-partition-size-bytes": "65536"}
         many = written(df, with_properties(target_in(tmp_path, FLAT, spec, run_id="run-2"), asked))
+        # Shuffles that come before are the user's, and Spark has one size for all of them.
+        shuffled = written(df.repartition(4), target_in(tmp_path, FLAT, spec, run_id="run-3"))
         assert spark.conf.get(setting) == "64k"
     finally:
         spark.conf.set(setting, str(before))
     assert one.num_rows == 1
     assert many.num_rows > 2
+    assert shuffled.num_rows > 2
     assert rows_of(one).num_rows == rows_of(many).num_rows == 40_000
 
 

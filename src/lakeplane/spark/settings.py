@@ -80,14 +80,16 @@ def _take(session: SparkSession, key: object, name: str, value: str) -> None:
 
 
 def _give_back(session: SparkSession, key: object, names: list[str]) -> None:
+    ended: list[tuple[str, _Held]] = []
     for name in names:
         held = _HELD[key, name]
         held.holders -= 1
-        if held.holders:
-            continue
-        del _HELD[key, name]
+        if not held.holders:
+            ended.append((name, _HELD.pop((key, name))))
+    # First of all, so that nobody waits for a session that is gone.
+    _CHANGED.notify_all()
+    for name, held in ended:
         if held.before is None:
             session.conf.unset(name)
         elif not _same(held.before, held.value):
             session.conf.set(name, held.before)
-    _CHANGED.notify_all()

@@ -74,7 +74,7 @@ def write_frame(
     arranged = arrange(align_frame(df, target.schema), target, mode)
     own = {} if chosen == "arrow" else parquet_session(target)
     try:
-        with settings(session, {**shuffle_session(session, target), **own}):
+        with settings(session, {**shuffle_session(df, target, mode), **own}):
             if chosen == "arrow":
                 return _write_arrow(arranged, target, store)
             return _write_native(session, arranged, target, store, schemes or {})
