@@ -50,7 +50,7 @@ def answers() -> Iterator[dict[str, Any]]:
             "NO_PROXY": "127.0.0.1",
         }.items():
             patch.setenv(name, value)
-        yield {**answer_of("s3a_tables", server.url, client_jars(), "lake"), "url": server.url}
+        yield {**answer_of("s3a_tables", server.url, client_jars(), "lake", seconds=600), "url": server.url}
 
 
 @pytest.mark.parametrize("kind", ["native", "hashed", "lists", "uuids"])
