@@ -10,6 +10,8 @@ from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.manifest_scan import Reading
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan, plan
+from lakeplane.iceberg.plan_changes import commits_between, schema_of_changes, steps
+from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.iceberg.time_travel import At
 from lakeplane.model.location import parse_location
 from lakeplane.model.transforms import Identity
@@ -45,6 +47,33 @@ def read_rows(
     """The rows of a table as a DataFrame of Spark, which has read none of them yet."""
     reader = Reader.of(store, resources)
     return reader.frame(reader.plan(table, where, at), columns, where)
+
+
+def read_changes(
+    table: TableMetadata,
+    store: Store,
+    resources: Resources,
+    since: At,
+    until: At,
+    *,
+    net: bool = False,
+    columns: Sequence[str] | None = None,
+    identifier_columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """What happened to the rows of a table between two states, as a DataFrame of Spark."""
+    from lakeplane.spark.change_feed import change_feed, wanted_columns  # noqa: PLC0415 - brings pyspark
+    from lakeplane.spark.session import session_zone  # noqa: PLC0415
+
+    reader = Reader.of(store, resources)
+    wanted = wanted_columns(reader.session, table, columns, identifier_columns)
+    commits = commits_between(table, since, until, net=net, zone=session_zone(reader.session))
+
+    schema = schema_of_changes(table)
+
+    def plan_of(snapshot: Snapshot) -> ReadPlan:
+        return reader.plan(table, at=snapshot.snapshot_id)._replace(schema=schema)
+
+    return change_feed(reader.session, steps(commits, plan_of), wanted, reader.access())
 
 
 class Reader(NamedTuple):
@@ -96,14 +125,15 @@ class Reader(NamedTuple):
         from lakeplane.spark.read import read_plan  # noqa: PLC0415 - brings pyspark
 
         return read_plan(
-            self.session, found, columns, where, access=self._access(), placed=placed, without=without
+            self.session, found, columns, where, access=self.access(), placed=placed, without=without
         )
 
     def read_ranges(self, parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
         """Parts of files of the table, each from a position on and of a length."""
         return self.store.read_many([Range(parse_location(path), *at) for path, *at in parts])
 
-    def _access(self) -> Access:
+    def access(self) -> Access:
+        """How files come to the session."""
         from lakeplane.spark.file_list import Scratch  # noqa: PLC0415 - brings pyspark
         from lakeplane.spark.read import Access  # noqa: PLC0415
 

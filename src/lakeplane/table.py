@@ -120,6 +120,44 @@ class Table:
         store = self._catalog.store_for(self._entry)
         return read_rows(self.metadata, store, self._resources, columns=columns, where=where, at=at)
 
+    def changes(
+        self,
+        since: At,
+        until: At = None,
+        *,
+        net: bool = False,
+        columns: Sequence[str] | None = None,
+        identifier_columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """What happened to the rows of the table, commit by commit, as an ordinary DataFrame of Spark.
+
+        It has the table's current columns, then ``_change_type`` (``insert``, ``delete``, ``update_before``,
+        ``update_after``), ``_change_ordinal`` (0 for the first commit) and ``_commit_snapshot_id``. Rows that
+        were only copied, and compactions, are no changes.
+
+        Args:
+            since: The state that changes come after: a snapshot id, a branch, a tag or a time; None is the
+                empty table at its beginning.
+            until: The state that the last change has led to; without one, the table as it was loaded.
+            net: Tell only how the two states differ, as if by one commit.
+            columns: Some of the columns, in this order, and what ``read`` can tell of rows besides.
+            identifier_columns: What tells which rows were updated where rows have no ids; without them, the
+                identifier fields of the schema. An empty list is for none.
+        """
+        from lakeplane.reading import read_changes  # noqa: PLC0415 - planning brings pyarrow
+
+        store = self._catalog.store_for(self._entry)
+        return read_changes(
+            self.metadata,
+            store,
+            self._resources,
+            since,
+            until,
+            net=net,
+            columns=columns,
+            identifier_columns=identifier_columns,
+        )
+
     def append(self, rows: Any, branch: str = MAIN, **how: Unpack[Also]) -> Commit:
         """Add rows: a frame of Spark, Arrow, pandas or polars, whose columns are matched by name.
 

@@ -7,13 +7,9 @@ tables in a folder, listens on a free port, and dies with the test process.
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.fetch_vectors import cache_directory
+from tests.interop.maven import Jar, jars
 from tools.find_java import NoJava, find_java
 
 if TYPE_CHECKING:
@@ -32,55 +28,18 @@ PATIENCE_SECONDS = 60
 MAIN_CLASS = "org.apache.iceberg.rest.RESTCatalogServer"
 ICEBERG = "1.11.0"
 JARS = (
-    ("org.apache.iceberg", "iceberg-open-api", ICEBERG, "test-fixtures"),
-    ("org.apache.iceberg", "iceberg-core", ICEBERG, ""),
-    ("org.apache.iceberg", "iceberg-core", ICEBERG, "tests"),
-    ("org.eclipse.jetty.ee10", "jetty-ee10-servlet", "12.1.2", ""),
-    ("org.eclipse.jetty.compression", "jetty-compression-server", "12.1.2", ""),
-    ("org.eclipse.jetty.compression", "jetty-compression-gzip", "12.1.2", ""),
-    ("org.xerial", "sqlite-jdbc", "3.50.3.0", ""),
-    ("org.apache.hadoop", "hadoop-client-api", "3.4.1", ""),
-    ("org.apache.hadoop", "hadoop-client-runtime", "3.4.1", ""),
-    ("org.slf4j", "slf4j-simple", "2.0.17", ""),
+    Jar("org.apache.iceberg", "iceberg-open-api", ICEBERG, "test-fixtures"),
+    Jar("org.apache.iceberg", "iceberg-core", ICEBERG),
+    Jar("org.apache.iceberg", "iceberg-core", ICEBERG, "tests"),
+    Jar("org.eclipse.jetty.ee10", "jetty-ee10-servlet", "12.1.2"),
+    Jar("org.eclipse.jetty.compression", "jetty-compression-server", "12.1.2"),
+    Jar("org.eclipse.jetty.compression", "jetty-compression-gzip", "12.1.2"),
+    Jar("org.xerial", "sqlite-jdbc", "3.50.3.0"),
+    Jar("org.apache.hadoop", "hadoop-client-api", "3.4.1"),
+    Jar("org.apache.hadoop", "hadoop-client-runtime", "3.4.1"),
+    Jar("org.slf4j", "slf4j-simple", "2.0.17"),
 )
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-@functools.cache
-def jars() -> Path:
-    """The folder of the server's JARs; it appears whole or not at all."""
-    pom = _pom()
-    target = cache_directory() / f"rest-fixture-{hashlib.sha256(pom.encode()).hexdigest()[:12]}"
-    if target.exists():
-        return target
-    maven = shutil.which("mvn")
-    if maven is None:
-        pytest.skip("NOT TESTED against Iceberg's own REST server: there is no mvn to bring it")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="partial-") as partial:
-        Path(partial, "pom.xml").write_text(pom, encoding="utf-8")
-        command = [maven, "-q", "-B", "-f", f"{partial}/pom.xml", COPY, f"-DoutputDirectory={partial}/jars"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-        if done.returncode:
-            pytest.fail(f"Maven could not bring Iceberg's REST server:\n{done.stdout[-2000:]}")
-        with contextlib.suppress(OSError):  # another process was faster
-            Path(partial, "jars").rename(target)
-    return target
-
-
-def _pom() -> str:
-    parts = [
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        + (f"<classifier>{classifier}</classifier>" if classifier else "")
-        + "</dependency>"
-        for group, name, version, classifier in JARS
-    ]
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>lakeplane</groupId><artifactId>rest-fixture</artifactId><version>1</version>"
-        f"<dependencies>{''.join(parts)}</dependencies></project>"
-    )
 
 
 @contextlib.contextmanager
@@ -101,7 +60,16 @@ def running_server(folder: Path, **properties: str) -> Iterator[str]:
     log = folder / "server.log"
     # The shell waits for the end of its input, which comes when this process ends, however it ends.
     script = '"$0" "$@" & server=$!; cat >/dev/null; kill -9 $server'
-    command = ["sh", "-c", script, str(java), "-Xmx512m", "-cp", f"{jars()}/*", MAIN_CLASS]
+    command = [
+        "sh",
+        "-c",
+        script,
+        str(java),
+        "-Xmx512m",
+        "-cp",
+        f"{jars('rest-fixture', JARS)}/*",
+        MAIN_CLASS,
+    ]
     with (
         log.open("wb") as output,
         subprocess.Popen(

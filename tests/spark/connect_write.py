@@ -5,7 +5,6 @@ A process is either a classic one or one of Connect, so that this needs one of i
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from lakeplane.model.sorting import SortField, SortOrder
 from lakeplane.model.transforms import parse_transform
 from lakeplane.model.types import INT, LONG, STRING, UUID, Decimal, Field, List, Map, Struct
 from lakeplane.spark.session import is_connect
+from tests.spark.programs import answer
 from tests.spark.writing import assert_parted, rows_of, spec_of, target_in, written
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def main(folder: str) -> None:
     except InvalidInput as refused:
         counts["refused"] = str(refused)
     session.stop()
-    sys.stdout.write(f"\nANSWER {json.dumps(counts)}\n")
+    answer(counts)
 
 
 def _count(df: object, target: WriteTarget) -> object:

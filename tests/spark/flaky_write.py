@@ -5,7 +5,6 @@ Whether tasks are tried again is decided when a session starts, so that this nee
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from lakeplane.model.types import LONG, UUID, Field
 from lakeplane.spark.write import write_frame
+from tests.spark.programs import answer
 from tests.spark.writing import rows_of, spec_of, store_of, target_in
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def main(folder: str) -> None:
     session.sparkContext.setLogLevel("OFF")
     answers = {way: written_in(session, Path(folder) / way, way) for way in ("native", "arrow")}
     session.stop()
-    sys.stdout.write(f"\nANSWER {json.dumps(answers)}\n")
+    answer(answers)
 
 
 def written_in(session: SparkSession, folder: Path, way: str) -> dict[str, int]:

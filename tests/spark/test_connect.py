@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 NO_KEY = "00000000-0000-0000-0000-000000000000"
 
 
-@pytest.mark.parametrize("way", ["log", "paths"])
-def test_reads_through_connect(tmp_path: Path, way: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.spark.connect_session", str(tmp_path), way]
+def run(program: str, *arguments: str) -> Any:
+    """What a program with a session of its own has found."""
+    command = [sys.executable, "-W", "ignore", "-m", f"tests.spark.{program}", *arguments]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {
         **os.environ,
@@ -30,6 +31,12 @@ def test_reads_through_connect(tmp_path: Path, way: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout[done.stdout.index('{"connect"') :])
     assert found["connect"]
+    return found
+
+
+@pytest.mark.parametrize("way", ["log", "paths"])
+def test_reads_through_connect(tmp_path: Path, way: str) -> None:
+    found = run("connect_session", str(tmp_path), way)
     assert found["all"] == [
         [0, [0, NO_KEY], "n0", "00:00:00.000001"],
         [1, [1, NO_KEY], "n1", "00:00:00.000001"],
@@ -52,3 +59,12 @@ def test_reads_through_connect(tmp_path: Path, way: str) -> None:
     assert (found["logs while frames live"] > 0) == (way == "log")
     # Of all the frames that were made, the client may still hold the last one.
     assert found["logs"] <= 1
+
+
+def test_changes_through_connect(tmp_path: Path) -> None:
+    found = run("connect_changes", str(tmp_path))
+    told = [[1, "delete", 0], [3, "delete", 1], [13, "insert", 1]]
+    assert found["copy-on-write"] == told
+    told = [[1, "delete", 0], [3, "update_before", 1], [13, "update_after", 1]]
+    assert found["merge-on-read"] == told
+    assert found["copy-on-write, all"] == found["merge-on-read, all"] == 8

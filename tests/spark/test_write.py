@@ -42,7 +42,7 @@ from lakeplane.model.types import (
     Struct,
 )
 from lakeplane.spark.arrange import distribution_mode
-from lakeplane.spark.harvest import metrics_of_tails, read_tails, written_files
+from lakeplane.spark.harvest import metrics_of_tails, tails_of, written_files
 from lakeplane.spark.harvest_tasks import metrics_by_tasks
 from lakeplane.spark.session import allow_time
 from lakeplane.spark.write import Way, choose_way, run_directory, write_frame
@@ -99,7 +99,7 @@ def test_workers_tell_of_footers_what_this_process_does(spark: SparkSession, tmp
     assert len(found) == 3
     many = [found[place % 3] for place in range(1100)]
     told = metrics_by_tasks(spark, many, target, store.recipe())
-    assert told.equals(metrics_of_tails(many, read_tails(store, many), target))
+    assert told.equals(metrics_of_tails(many, tails_of(store, many), target))
 
 
 def test_nothing_but_data_files_is_left(spark: SparkSession, tmp_path: Path) -> None:
@@ -379,29 +379,6 @@ def test_distribution_modes_are_those_of_iceberg(tmp_path: Path) -> None:
     assert distribution_mode(asked, "Range") == "range"
     with pytest.raises(InvalidInput, match="no distribution mode"):
         distribution_mode(asked, "random")
-
-
-def test_settings_of_tables_reach_the_files(spark: SparkSession, tmp_path: Path) -> None:
-    target = target_in(
-        tmp_path,
-        FLAT[:2],
-        write__parquet__compression_codec="gzip",
-        write__parquet__compression_level="9",
-        write__parquet__row_group_size_bytes="100000",
-        write__parquet__page_row_limit="1000",
-        write__parquet__bloom_filter_enabled__column__id="true",
-        write__parquet__stats_enabled__column__name="false",
-    )
-    df = spark.range(0, 60_000, 1, 1).selectExpr("id", "sha2(string(id), 256) AS name")
-    files = written(df, target)
-    footer = pq.ParquetFile(files["file_path"][0].as_py()).metadata
-    assert footer.num_row_groups > 3
-    group = footer.row_group(0)
-    assert group.column(0).compression == "GZIP"
-    assert group.column(0).is_stats_set
-    assert not group.column(1).is_stats_set
-    assert len(files["split_offsets"][0].as_py()) == footer.num_row_groups
-    assert dict(files["lower_bounds"][0].as_py()).keys() == {1}
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "FILE:"])

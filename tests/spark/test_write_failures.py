@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
+import lakeplane as lp
 from lakeplane.errors import StoreCannot
 from lakeplane.model.types import INT, LONG, STRING, UUID, Field
 from lakeplane.spark.write import choose_way, write_frame
 from lakeplane.storage.memory import MemoryStore
+from tests.spark.programs import answer_of, kill_when_there
 from tests.spark.writing import assert_parted, rows_of, spec_of, store_of, target_in, written
 
 if TYPE_CHECKING:
@@ -23,16 +21,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-
-def answer_of(program: str, folder: Path) -> Any:
-    """What a program in this folder, with a Spark of its own, answers."""
-    command = [sys.executable, "-m", f"tests.spark.{program}", str(folder)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
-    line = next((line for line in done.stdout.splitlines() if line.startswith("ANSWER ")), None)
-    assert line is not None, done.stderr[-3000:]
-    return json.loads(line.removeprefix("ANSWER "))
 
 
 def test_rows_of_tasks_that_failed_first_are_there_once(tmp_path: Path) -> None:
@@ -43,6 +31,52 @@ def test_rows_of_tasks_that_failed_first_are_there_once(tmp_path: Path) -> None:
     # What failed attempts of Spark's own writer wrote is gone with them.
     assert answers["native"]["there"] == answers["native"]["told"]
     assert answers["native"]["rows_there"] == 2000
+
+
+DOOMED = {
+    "native": ("id BIGINT", ""),
+    "patched": ("id BIGINT, l ARRAY<BIGINT>", "array(id) AS l"),
+    "arrow": ("id BIGINT, u UUID", "uuid() AS u"),
+}
+
+
+@pytest.fixture(scope="module")
+def in_a_cluster(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return answer_of("cluster_write", tmp_path_factory.mktemp("cluster"), seconds=600)
+
+
+@pytest.mark.parametrize("way", ["native", "arrow"])
+def test_rows_are_there_once_though_workers_and_executors_die(in_a_cluster: Any, way: str) -> None:
+    found = in_a_cluster[f"deaths, {way}"]
+    assert {"1 struck", "2 struck", "1 again", "2 again"} <= set(found["marks"])
+    assert (found["rows"], found["sum"], found["lost"]) == (2000, sum(range(2000)), [])
+
+
+@pytest.mark.parametrize("way", ["native", "arrow"])
+def test_rows_are_there_once_though_tasks_run_twice_at_a_time(in_a_cluster: Any, way: str) -> None:
+    found = in_a_cluster[f"copies, {way}"]
+    assert "1 again" in found["marks"]
+    assert (found["rows"], found["sum"], found["lost"]) == (2000, sum(range(2000)), [])
+
+
+@pytest.mark.parametrize(("types", "columns"), DOOMED.values(), ids=DOOMED)
+def test_a_driver_that_dies_while_it_writes_leaves_orphans_only(
+    spark: SparkSession, tmp_path: Path, types: str, columns: str
+) -> None:
+    lake = lp.connect(tmp_path / "lake", spark=spark)
+    lake.create_namespace("n")
+    table = lake.create_table("n.t", types)
+    more = list(filter(None, columns.split(";")))
+    table.append(spark.range(10).selectExpr("id", *more))
+    known = set(table.inspect("files")["file_path"].to_pylist())
+    kill_when_there(tmp_path / "mark", "doomed_write", tmp_path / "lake", "n.t", columns, tmp_path / "mark")
+    there = {str(path) for path in Path(table.location, "data").rglob("*") if path.is_file()}
+    assert there > known, "the driver died too early to leave anything"
+    assert sorted(row[0] for row in table.refresh().read(["id"]).collect()) == list(range(10))
+    table.append(spark.range(10, 20).selectExpr("id", *more))
+    assert sorted(row[0] for row in table.read(["id"]).collect()) == list(range(20))
+    told = set(table.inspect("all_data_files")["file_path"].to_pylist())
+    assert told.isdisjoint(there - known)
 
 
 @pytest.mark.parametrize("kind", [LONG, UUID])

@@ -366,7 +366,9 @@ def test_changes_of_rows(lake: Lake, spark: SparkSession) -> None:
     every = [(1, "insert", 0), (2, "insert", 1), (1, "delete", 2)]
     assert [tuple(row) for row in lake.sql(told.format("shop.t.changes")).collect()] == every
     first, second, _ = (each.snapshot_id for each in lake.table("shop.t").snapshots)
-    [(name,)] = rows(lake, f"CALL system.create_changelog_view('shop.t', options => map('start-snapshot-id', '{first}'))")
+    [(name,)] = rows(
+        lake, f"CALL system.create_changelog_view('shop.t', options => map('start-snapshot-id', '{first}'))"
+    )
     try:
         assert [row[:2] for row in rows(lake, told.format(name))] == [(1, "delete"), (2, "insert")]
         call = f"CALL system.create_changelog_view('shop.t', '{name}', map('end-snapshot-id', '{second}'), net_changes => true)"
@@ -374,7 +376,10 @@ def test_changes_of_rows(lake: Lake, spark: SparkSession) -> None:
         assert [row[:2] for row in rows(lake, told.format(name))] == [(1, "insert"), (2, "insert")]
     finally:
         spark.catalog.dropTempView(name)
-    for options, message in (("map('start', '1')", "no option 'start'"), ("map('end-timestamp', 'x')", "whole numbers")):
+    for options, message in (
+        ("map('start', '1')", "no option 'start'"),
+        ("map('end-timestamp', 'x')", "whole numbers"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             lake.sql(f"CALL system.create_changelog_view('shop.t', options => {options})")
 

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,44 +10,14 @@ import pytest
 
 from lakeplane.model.location import Location, parse_location
 from tests.storage.fake_server import FakeServer, fake_server
-from tests.storage.s3 import S3
-
-SERVER = Path(__file__).with_name("s3_server.py")
-BUCKETS = ("lake", "other", "with.dots")
+from tests.storage.s3 import S3, running_s3
 
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3]:
     """A server that speaks S3's protocol, on loopback."""
-    python = os.environ.get("LAKEPLANE_ORACLES", "")
-    if not python or not Path(python).is_file():
-        pytest.fail(f"LAKEPLANE_ORACLES is {python!r}, not a program: run `make test`", pytrace=False)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    with (
-        tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(
-            [python, "-E", "-s", str(SERVER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=environment,
-        ) as server,
-    ):
-        assert server.stdin is not None
-        assert server.stdout is not None
-        port = server.stdout.readline().strip()
-        if not port:
-            errors.seek(0)
-            pytest.fail(f"the S3 server did not start:\n{errors.read()}", pytrace=False)
-        for bucket in BUCKETS:
-            request = urllib.request.Request(f"http://127.0.0.1:{port}/{bucket}", method="PUT")
-            urllib.request.urlopen(request).close()  # noqa: S310
-        try:
-            yield S3(f"http://127.0.0.1:{port}")
-        finally:
-            server.stdin.close()
-            server.wait(10)
+    with running_s3() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,10 @@ reader does not trust (minima of old writers that compared bytes as signed, thos
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -26,7 +28,7 @@ from lakeplane.iceberg.manifest_schema import FILE_COLUMNS
 from lakeplane.iceberg.metrics import ColumnFacts, metrics_columns
 from lakeplane.iceberg.metrics_modes import COUNTS, NONE, MetricsMode
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import VARIANT, Field, is_nested
+from lakeplane.model.types import FLOATS, VARIANT, Field, Geometry, is_nested
 
 
 class FooterFacts(NamedTuple):
@@ -47,6 +49,9 @@ class _Leaf(NamedTuple):
     """Whether its values are counted; not those of the parts of a variant."""
     rule: BoundRule | None
     """How its stored bounds become values; None for a column without bounds."""
+    is_floating: bool
+    is_shape: bool
+    """Whether it has a box in the place of bounds."""
 
 
 class _Layout(NamedTuple):
@@ -61,6 +66,7 @@ class _Column(NamedTuple):
     sizes: list[int | None]
     values: list[int | None]
     nulls: list[int | None]
+    nans: list[int | None]
     lower: list[Any]
     upper: list[Any]
 
@@ -127,8 +133,14 @@ def parquet_facts(
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         rows.append(metadata.num_rows)
         splits.append(_splits(groups) if metadata.num_columns else None)
+        tells_nan = bool(_NAN_IS_THE_MAXIMUM.match(metadata.created_by or ""))
         for leaf in layout.leaves:
-            _add(columns, place, leaf, [group.column(leaf.column) for group in groups])
+            chunks = [group.column(leaf.column) for group in groups]
+            column = _add(columns, place, leaf, chunks)
+            if leaf.is_shape:
+                column.lower[place], column.upper[place] = _box(chunks)
+            elif leaf.is_floating and tells_nan:
+                column.nans[place] = _no_nans(chunks)
         for column in columns.values():
             if len(column.sizes) <= place:
                 _fill(column, place + 1)
@@ -138,6 +150,7 @@ def parquet_facts(
             pa.array(column.sizes, pa.int64()),
             pa.array(column.values, pa.int64()),
             pa.array(column.nulls, pa.int64()),
+            pa.array(column.nans, pa.int64()),
             lower=_bounds(schema, field_id, column.lower),
             upper=_bounds(schema, field_id, column.upper),
         )
@@ -203,11 +216,18 @@ def _leaves(root: Element, schema: Schema, modes: Mapping[int, MetricsMode]) -> 
         if element.children:
             return
         if variant is not None and modes.get(variant.id, NONE) is not NONE:
-            yield _Leaf(index, variant.id, counts=element.name == "metadata", rule=None)
+            counts = element.name == "metadata"
+            yield _Leaf(index, variant.id, counts, rule=None, is_floating=False, is_shape=False)
         elif field is not None and not is_nested(field.type) and modes.get(field.id, NONE) is not NONE:
             bounded = not repeated and modes[field.id] is not COUNTS
             yield _Leaf(
-                index, field.id, counts=True, rule=bound_rule(element, field.type) if bounded else None
+                index,
+                field.id,
+                counts=True,
+                rule=bound_rule(element, field.type) if bounded else None,
+                is_floating=field.type in FLOATS,
+                # The box of a geography may go around the earth the other way.
+                is_shape=bounded and isinstance(field.type, Geometry),
             )
         index += 1
 
@@ -224,10 +244,10 @@ def _fill(column: _Column, length: int) -> None:
         facts.extend([None] * (length - len(facts)))
 
 
-def _add(columns: dict[int, _Column], place: int, leaf: _Leaf, chunks: Sequence[Any]) -> None:
+def _add(columns: dict[int, _Column], place: int, leaf: _Leaf, chunks: Sequence[Any]) -> _Column:
     column = columns.get(leaf.field_id)
     if column is None:
-        column = columns[leaf.field_id] = _Column([], [], [], [], [])
+        column = columns[leaf.field_id] = _Column([], [], [], [], [], [])
     if len(column.sizes) <= place:
         _fill(column, place)
         for facts in column:
@@ -236,6 +256,7 @@ def _add(columns: dict[int, _Column], place: int, leaf: _Leaf, chunks: Sequence[
         _add_only(column, place, leaf, chunks[0])
     else:
         _add_all(column, place, leaf, chunks)
+    return column
 
 
 def _add_only(column: _Column, place: int, leaf: _Leaf, chunk: Any) -> None:
@@ -288,6 +309,44 @@ def _merged(rule: BoundRule, statistics: Sequence[Any]) -> tuple[Any, Any]:
     return _extreme(min, lower), _extreme(max, upper)
 
 
+_NAN_IS_THE_MAXIMUM: Final = re.compile(r"parquet-mr version 1\.1[67]\.")
+"""Writers to which NaN is above all numbers: where their maximum is a number, there is no NaN."""
+
+
+def _no_nans(chunks: Sequence[Any]) -> int | None:
+    """None of the values is NaN, or nobody knows."""
+    for chunk in chunks:
+        statistics = chunk.statistics
+        if statistics is None:
+            return None
+        is_empty = statistics.has_null_count and statistics.null_count == chunk.num_values
+        # Only NaN differs from itself.
+        is_known = statistics.has_min_max and statistics.max_raw == statistics.max_raw
+        if not is_empty and not is_known:
+            return None
+    return 0
+
+
+def _box(chunks: Sequence[Any]) -> tuple[Any, Any]:
+    """The corners of the box around all shapes; None unless each row group with values tells of its own."""
+    boxes = []
+    for chunk in chunks:
+        statistics = chunk.statistics
+        if statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values:
+            continue
+        shapes = getattr(chunk, "geo_statistics", None)
+        if shapes is None:
+            return None, None
+        box = (shapes.xmin, shapes.ymin, shapes.xmax, shapes.ymax)
+        if any(each is None or not math.isfinite(each) for each in box) or box[0] > box[2] or box[1] > box[3]:
+            return None, None
+        boxes.append(box)
+    if not boxes:
+        return None, None
+    left, low, right, high = zip(*boxes, strict=True)
+    return {"x": min(left), "y": min(low)}, {"x": max(right), "y": max(high)}
+
+
 def _extreme(choose: Callable[[list[Any]], Any], values: list[Any]) -> Any:
     if len(values) == 1:
         return values[0]
@@ -300,4 +359,8 @@ def _extreme(choose: Callable[[list[Any]], Any], values: list[Any]) -> Any:
 def _bounds(schema: Schema, field_id: int, values: list[Any]) -> pa.Array | None:
     if all(each is None for each in values):
         return None
-    return bounds_array(schema.field(field_id).type, values)
+    type_ = schema.field(field_id).type
+    return pa.array(values, _CORNER) if isinstance(type_, Geometry) else bounds_array(type_, values)
+
+
+_CORNER: Final = pa.struct([("x", pa.float64()), ("y", pa.float64())])

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.files.footer_ids import mark_types
 from lakeplane.files.stored_columns import file_schema, stored_rows, stored_schema
-from lakeplane.files.write_settings import BloomFilter, ParquetSettings, parquet_settings
+from lakeplane.files.write_settings import SHRED_VARIANTS, BloomFilter, ParquetSettings, parquet_settings
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import (
     VARIANT,
@@ -49,11 +49,16 @@ class ParquetFormat:
         self.group_bytes = self.settings.row_group_bytes
         self.marked = any(_is_marked(field.type) for field in walk(self.stored.fields))
         self.statistics = _columns_with_statistics(self.stored, self.settings.without_statistics)
+        self.dictionaries = _columns_with_dictionaries(self.stored, self.settings.without_dictionary)
         self._known = frozenset(inspect.signature(pq.ParquetWriter.__init__).parameters)
         if self.settings.page_rows != _PAGE_ROWS and "max_rows_per_page" not in self._known:
             raise _too_old("write.parquet.page-row-limit")
         if self.settings.bloom_filters and "bloom_filter_options" not in self._known:
             raise _too_old("write.parquet.bloom-filter-enabled")
+        if self.settings.shred_variants and any(f.type is VARIANT for f in walk(self.stored.fields)):
+            hint = "Leave the other columns out that Spark cannot write, or set it to false"
+            problem = "Arrow writes these rows, and cannot shred variants"
+            raise NotSupported(problem, field=f"property {SHRED_VARIANTS!r}", hint=hint)
 
     def open(self) -> ParquetFile:
         """Begin a file."""
@@ -74,6 +79,7 @@ class ParquetFormat:
             compression=settings.codec,
             compression_level=settings.level,
             write_statistics=self.statistics,
+            use_dictionary=self.dictionaries,
             data_page_size=settings.page_bytes,
             data_page_version=settings.data_page_version,
             dictionary_pagesize_limit=settings.dictionary_bytes,
@@ -144,8 +150,18 @@ def parquet_paths(schema: Schema) -> dict[int, str]:
 
 def bloom_options(schema: Schema, settings: ParquetSettings, rows: int) -> dict[str, Mapping[str, Any]]:
     """What Arrow is told of Bloom filters, for row groups of so many rows."""
-    paths = parquet_paths(schema)
     options: dict[str, Mapping[str, Any]] = {}
+    for path, bloom in bloom_columns(schema, settings):
+        most = _most_values(bloom, settings.max_bloom_bytes)
+        expected = bloom.distinct if bloom.distinct is not None else max(rows, 1)
+        options[path] = {"ndv": min(expected, most), "fpp": bloom.probability}
+    return options
+
+
+def bloom_columns(schema: Schema, settings: ParquetSettings) -> list[tuple[str, BloomFilter]]:
+    """The Bloom filters that a table asks for, with the paths of their columns in files."""
+    paths = parquet_paths(schema)
+    found = []
     for bloom in settings.bloom_filters:
         field = schema.find_or_none(bloom.column)
         if field is None:  # of a column that is gone: it means nothing
@@ -153,10 +169,15 @@ def bloom_options(schema: Schema, settings: ParquetSettings, rows: int) -> dict[
         if field.id not in paths:
             place = f"property 'write.parquet.bloom-filter-enabled.column.{bloom.column}'"
             raise InvalidInput(f"a {field.type} cannot have a Bloom filter", field=place)
-        most = _most_values(bloom, settings.max_bloom_bytes)
-        expected = bloom.distinct if bloom.distinct is not None else max(rows, 1)
-        options[paths[field.id]] = {"ndv": min(expected, most), "fpp": bloom.probability}
-    return options
+        found.append((paths[field.id], bloom))
+    return found
+
+
+def paths_of(schema: Schema, names: tuple[str, ...]) -> list[str]:
+    """The paths in files of all columns with some names; those that are gone mean nothing."""
+    paths = parquet_paths(schema)
+    fields = (field for name in names if (field := schema.find_or_none(name)) is not None)
+    return [paths[field.id] for field in fields if field.id in paths]
 
 
 def _most_values(bloom: BloomFilter, max_bytes: int) -> int:
@@ -172,6 +193,11 @@ def _columns_with_statistics(schema: Schema, without: tuple[str, ...]) -> bool |
     if not unwanted and all(field.type is not VARIANT for field in walk(schema.fields)):
         return True
     return [path for field_id, path in paths.items() if field_id not in unwanted]
+
+
+def _columns_with_dictionaries(schema: Schema, without: tuple[str, ...]) -> bool | list[str]:
+    unwanted = set(paths_of(schema, without))
+    return [path for path in parquet_paths(schema).values() if path not in unwanted] if unwanted else True
 
 
 def _is_marked(type_: Type) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote_plus
 
@@ -43,7 +43,7 @@ class Places:
         self._data = (found or f"{self._location}/data").rstrip("/")
         parse_location(self._data)
         self._hashed = _is_true(properties.get(OBJECT_STORAGE), default=False)
-        self._partitioned = _is_true(properties.get(PARTITIONED_PATHS), default=True)
+        self._partitioned = not hides_partitions(properties)
         self._prefix = f"{partition:05d}-{task}-{target.run_id}"
         self._ending = f".{EXTENSIONS[target.file_format]}"
         # A counter of the interpreter: files of several threads get different numbers, too.
@@ -73,6 +73,12 @@ class Places:
     def _context(self) -> str:
         """The last two names of the table's location: who lists a shared bucket sees whose the files are."""
         return "/".join(parse_location(self._location).segments[-2:])
+
+
+def hides_partitions(properties: Mapping[str, str]) -> bool:
+    """Whether nothing of partitions may be seen in paths."""
+    hashed = _is_true(properties.get(OBJECT_STORAGE), default=False)
+    return hashed and not _is_true(properties.get(PARTITIONED_PATHS), default=True)
 
 
 def hash_path(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from lakeplane.errors import InvalidInput
+from lakeplane.files.known_properties import check_table, is_followed, unknown_option
 from lakeplane.files.write_settings import TARGET_SIZE, whole_number
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.metrics_modes import MetricsMode, column_modes
@@ -87,11 +88,12 @@ def write_target(
         schema: Another schema than the current one: that of a write which also changes it.
         spec_id: Another partition spec than that of new files.
         file_format: Another format than ``write.format.default``.
-        options: Properties for this write only: names of table properties that begin with ``write.``, or
-            the options of Iceberg's Spark: ``write-format``, ``target-file-size-bytes``,
-            ``distribution-mode``, ``compression-codec``, ``compression-level``, ``compression-strategy``.
+        options: Properties for this write only: those of tables that shape files, or the options of
+            Iceberg's Spark: ``write-format``, ``target-file-size-bytes``, ``distribution-mode``,
+            ``compression-codec``, ``compression-level``, ``compression-strategy``.
         run_id: What tells the files of this write from all others; a new UUID.
     """
+    check_table(table.properties)
     specs = {spec.spec_id: spec for spec in table.partition_specs}
     spec = table.partition_spec if spec_id is None else specs.get(spec_id)
     if spec is None:
@@ -148,13 +150,10 @@ def _file_format(text: str) -> FileFormat:
 
 
 def _property(name: str, file_format: FileFormat) -> str:
-    if name.startswith(_KEPT):
+    if is_followed(name):
         return name
     if name in _CODEC_OPTIONS:
         return f"write.{file_format}.{name}"
     if name not in _OPTIONS:
-        known = ", ".join([*_OPTIONS, *_CODEC_OPTIONS])
-        raise InvalidInput(
-            "is no option of a write", field=f"option {name!r}", hint=f"Known: {known}, write.*"
-        )
+        raise unknown_option(name, (*_OPTIONS, *_CODEC_OPTIONS))
     return _OPTIONS[name]

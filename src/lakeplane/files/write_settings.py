@@ -13,6 +13,7 @@ from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.iceberg.properties import number
 
 TARGET_SIZE: Final = "write.target-file-size-bytes"
+SHRED_VARIANTS: Final = "write.parquet.shred-variants"
 
 _PARQUET: Final = "write.parquet."
 _ORC: Final = "write.orc."
@@ -63,8 +64,13 @@ class ParquetSettings(NamedTuple):
     data_page_version: str
     bloom_filters: tuple[BloomFilter, ...]
     max_bloom_bytes: int
+    adaptive_bloom: bool
+    """Whether filters become only as large as their values need."""
     without_statistics: tuple[str, ...]
     """Columns of which no statistics are stored."""
+    without_dictionary: tuple[str, ...]
+    """Columns whose values are never put into dictionaries."""
+    shred_variants: bool
 
 
 class OrcSettings(NamedTuple):
@@ -89,12 +95,6 @@ def parquet_settings(properties: Mapping[str, str]) -> ParquetSettings:
     """The settings that the properties of a table ask for."""
     codec = _choice(properties, f"{_PARQUET}compression-codec", "zstd", _PARQUET_CODECS)
     version = _choice(properties, f"{_PARQUET}page-version", "v1", {"v1": "1.0", "v2": "2.0"})
-    stored = f"{_PARQUET}stats-enabled.column."
-    unwanted = [
-        name.removeprefix(stored)
-        for name in sorted(properties)
-        if name.startswith(stored) and not _is_true(properties, name)
-    ]
     return ParquetSettings(
         codec,
         _level(properties, f"{_PARQUET}compression-level", _PARQUET_LEVELS.get(codec)),
@@ -105,7 +105,19 @@ def parquet_settings(properties: Mapping[str, str]) -> ParquetSettings:
         version,
         tuple(_bloom_filters(properties)),
         whole_number(properties, f"{_BLOOM}max-bytes", 1 << 20),
-        tuple(unwanted),
+        _is_true(properties, f"{_BLOOM}adaptive-enabled"),
+        _columns_without(properties, f"{_PARQUET}stats-enabled.column."),
+        _columns_without(properties, f"{_PARQUET}dict-encoding-enabled.column."),
+        _is_true(properties, SHRED_VARIANTS),
+    )
+
+
+def _columns_without(properties: Mapping[str, str], prefix: str) -> tuple[str, ...]:
+    """The columns of which a table says that they shall not have something."""
+    return tuple(
+        name.removeprefix(prefix)
+        for name in sorted(properties)
+        if name.startswith(prefix) and not _is_true(properties, name)
     )
 
 
@@ -191,4 +203,4 @@ def _choice(properties: Mapping[str, str], name: str, default: str, choices: Map
 
 
 def _is_true(properties: Mapping[str, str], name: str) -> bool:
-    return properties[name].strip().lower() == "true"
+    return properties.get(name, "").strip().lower() == "true"

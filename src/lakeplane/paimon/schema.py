@@ -29,14 +29,14 @@ _OPTIONS_OF_OLD: Final = {
 class _Told(Record, frozen=True, kw_only=True, rename="camel"):
     """A schema file, but for its fields."""
 
-    version: Int = 1
+    version: Int = msgspec.field(default_factory=lambda: 1)
     id: Long
     highest_field_id: Int
-    partition_keys: tuple[str, ...] = ()
-    primary_keys: tuple[str, ...] = ()
-    options: Strings = EMPTY
+    partition_keys: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    primary_keys: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    options: Strings = msgspec.field(default_factory=lambda: EMPTY)
     comment: str | None = None
-    time_millis: Long = 0
+    time_millis: Long = msgspec.field(default_factory=int)
 
 
 class TableSchema(msgspec.Struct, frozen=True, kw_only=True, dict=True):

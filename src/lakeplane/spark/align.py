@@ -17,13 +17,12 @@ from lakeplane.model.evolution import EvolutionRules
 from lakeplane.model.promotion import can_promote
 from lakeplane.model.schema import Schema
 from lakeplane.model.schema_union import union_by_name
-from lakeplane.model.types import UNKNOWN, Field, List, Map, Struct, Type, children, map_fields
+from lakeplane.model.types import UNKNOWN, Field, List, Map, Struct, Type, map_fields
 from lakeplane.spark.assign import END, MARK, assigned, refusal
 from lakeplane.spark.session import is_case_sensitive
 from lakeplane.spark.transforms import quoted
 from lakeplane.spark.types import from_spark
 from lakeplane.spark.wire import (
-    has_stand_ins,
     is_asserted,
     some_value,
     stored_fields,
@@ -253,32 +252,6 @@ class _Matching(NamedTuple):
                 # It raises where the values cannot be stored at all.
                 self.value(known, given, "x", place, 0)
                 return known
-
-
-def _fits(type_: Type, given: s.DataType) -> bool:
-    """Whether nested values are as they are to be, so that nothing inside has to be looked at."""
-    return not has_stand_ins(children(type_)) and _holds(wire_type(type_), given)
-
-
-def _holds(wanted: s.DataType, given: s.DataType) -> bool:
-    """Whether names and types are the same, and nulls only where they may be."""
-    match wanted, given:
-        case s.StructType(), s.StructType():
-            return len(given.fields) == len(wanted.fields) and all(
-                mine.name == theirs.name
-                and mine.nullable <= theirs.nullable
-                and _holds(theirs.dataType, mine.dataType)
-                for mine, theirs in zip(given.fields, wanted.fields, strict=True)
-            )
-        case s.ArrayType(), s.ArrayType():
-            nulls = given.containsNull <= wanted.containsNull
-            return nulls and _holds(wanted.elementType, given.elementType)
-        case s.MapType(), s.MapType():
-            nulls = given.valueContainsNull <= wanted.valueContainsNull
-            inside = _holds(wanted.keyType, given.keyType) and _holds(wanted.valueType, given.valueType)
-            return nulls and inside
-        case _:
-            return given == wanted
 
 
 def _optional(field: Field) -> Field:

@@ -8,16 +8,19 @@ Without it, sorted tables take ``range``, other partitioned ones ``hash``, and a
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.files.order import can_sort
 from lakeplane.files.target import WriteTarget
+from lakeplane.files.write_settings import whole_number
 from lakeplane.model.schema import Schema
 from lakeplane.model.transforms import Identity, Transform, Void, result_type
 from lakeplane.model.types import FLOATS, TIME, UNKNOWN, Field, Type
 from lakeplane.spark.partition_names import name_sql, short_sql
+from lakeplane.spark.session import is_connect
 from lakeplane.spark.transforms import Derived, clock_sql, quoted, unused_name, with_transforms
 from lakeplane.spark.wire import stored_fields, wire_names
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["none", "hash", "range"]
 
 DISTRIBUTION: Final = "write.distribution-mode"
+ADVISORY: Final = "write.spark.advisory-partition-size-bytes"
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 
@@ -52,6 +56,36 @@ def distribution_mode(target: WriteTarget, given: str | None = None) -> Mode:
             f"{text!r:.80} is no distribution mode", field=DISTRIBUTION, hint=f"One of {MODES}"
         )
     return found
+
+
+_ADVISORY: Final = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_SHUFFLED: Final = 2
+"""How many bytes of a shuffle become one of a file, about."""
+_SIZE: Final = re.compile(r"(\d+)\s*([bkmgtp]?)b?", re.IGNORECASE)
+
+
+def shuffle_session(df: DataFrame, target: WriteTarget, mode: Mode) -> dict[str, str]:
+    """The setting of a session that says how much is brought together in a task.
+
+    It is what makes files of the size that the table asks for. As Spark has one for the whole query, it stays
+    as it is if other shuffles come before that of the write, and where nobody can tell.
+    """
+    if ADVISORY in target.properties:
+        return {_ADVISORY: str(whole_number(target.properties, ADVISORY, 0))}
+    if mode == "none" or _may_shuffle(df):
+        return {}
+    wanted = _SHUFFLED * target.target_bytes
+    own = _SIZE.fullmatch(str(df.sparkSession.conf.get(_ADVISORY)))
+    if own is not None and int(own[1]) << 10 * "bkmgtp".find(own[2].lower() or "b") >= wanted:
+        return {}
+    return {_ADVISORY: str(wanted)}
+
+
+def _may_shuffle(df: DataFrame) -> bool:
+    if is_connect(df.sparkSession):
+        return True
+    inner: Any = df
+    return "Exchange" in inner._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - told nowhere else
 
 
 def arrange(df: DataFrame, target: WriteTarget, mode: Mode) -> Arranged:

@@ -13,13 +13,12 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeplane.errors import InvalidMetadata, LimitExceeded, NotSupported
+from lakeplane.errors import InvalidMetadata, NotSupported
 from lakeplane.iceberg.fetch_windows import ReadRanges
 from lakeplane.model.name_mapping import MappedField, NameMapping
+from lakeplane.spark.tails import FileEnd, read_tails
 
 _TAIL: Final = 16 << 10
-_LARGEST_FOOTER: Final = 64 << 20
-_PARQUET_END: Final = 8
 _PARQUET_ID: Final = b"PARQUET:field_id"
 _ORC_ID: Final = b"iceberg.id"
 
@@ -66,16 +65,8 @@ def _walk(fields: tuple[Stored, ...]) -> Iterator[Stored]:
         yield from _walk(field.inside)
 
 
-class Footer(NamedTuple):
-    """A file whose footer is read."""
-
-    path: str
-    size: int
-    file_format: str
-
-
 def read_schemas(
-    files: Sequence[Footer], read_ranges: ReadRanges | None, mapping: NameMapping | None
+    files: Sequence[FileEnd], read_ranges: ReadRanges | None, mapping: NameMapping | None
 ) -> list[FileSchema]:
     """Read what columns files have; those of files without ids get the ids of a mapping."""
     if files and read_ranges is None:
@@ -85,7 +76,7 @@ def read_schemas(
     missing = [position for position, fields in enumerate(found) if fields is None]
     if missing and read_ranges is not None:
         wanted = [files[position] for position in missing]
-        for position, tail in zip(missing, _tails(wanted, read_ranges), strict=True):
+        for position, tail in zip(missing, read_tails(wanted, read_ranges, _TAIL), strict=True):
             file = files[position]
             found[position] = _KEPT[file.path, file.size] = _intern(_fields_of(file, tail))
     while len(_KEPT) > _MOST_KEPT:
@@ -104,69 +95,7 @@ def _intern(fields: tuple[Stored, ...]) -> tuple[Stored, ...]:
     return fields
 
 
-def _tails(files: Sequence[Footer], read_ranges: ReadRanges) -> list[bytes]:
-    """The ends of files, with all of their footers."""
-    lengths = [min(each.size, _TAIL) for each in files]
-    tails = read_ranges([(each.path, each.size - n, n) for each, n in zip(files, lengths, strict=True)])
-    more: dict[int, int] = {}
-    for position, (file, tail) in enumerate(zip(files, tails, strict=True)):
-        needed = _footer_length(file, tail)
-        if needed > min(file.size, _LARGEST_FOOTER):
-            problem = f"its footer would be {needed} bytes long, of {file.size}"
-            kind = InvalidMetadata if needed > file.size else LimitExceeded
-            raise kind(problem, source=file.path)
-        if needed > len(tail):
-            more[position] = needed
-    ranges = [(files[each].path, files[each].size - needed, needed) for each, needed in more.items()]
-    for position, tail in zip(more, read_ranges(ranges) if ranges else [], strict=True):
-        tails[position] = tail
-    return tails
-
-
-def _footer_length(file: Footer, tail: bytes) -> int:
-    if file.file_format == "PARQUET":
-        if len(tail) < _PARQUET_END or tail[-4:] != b"PAR1":
-            raise InvalidMetadata("it does not end as a Parquet file does", source=file.path)
-        return int.from_bytes(tail[-8:-4], "little") + _PARQUET_END
-    # The end of an ORC file tells its own length last, and those of the two parts before it first.
-    if not tail or len(tail) < tail[-1] + 1:
-        raise InvalidMetadata("it does not end as an ORC file does", source=file.path)
-    script = tail[-1 - tail[-1] : -1]
-    numbers = _varints(script)
-    return tail[-1] + 1 + numbers.get(1, 0) + numbers.get(5, 0)
-
-
-def _varints(message: bytes) -> dict[int, int]:
-    """The plain numbers of a Protocol Buffers message, by their field numbers."""
-    found: dict[int, int] = {}
-    place = 0
-
-    def number() -> int:
-        nonlocal place
-        value = shift = 0
-        while place < len(message):
-            byte = message[place]
-            place += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 - the last byte of a number
-                break
-            shift += 7
-        return value
-
-    while place < len(message):
-        key = number()
-        match key & 7:
-            case 0:
-                found[key >> 3] = number()
-            case 2:
-                length = number()
-                place += length
-            case _:
-                break
-    return found
-
-
-def _fields_of(file: Footer, tail: bytes) -> tuple[Stored, ...]:
+def _fields_of(file: FileEnd, tail: bytes) -> tuple[Stored, ...]:
     try:
         if file.file_format == "PARQUET":
             schema = pq.read_schema(pa.BufferReader(tail))

@@ -9,7 +9,6 @@ from typing import Final
 import pyarrow as pa
 
 from lakeplane.files.footers import parquet_metrics
-from lakeplane.files.parquet_schema import TAIL, footer_length
 from lakeplane.files.partitions import partition_columns
 from lakeplane.files.target import WriteTarget
 from lakeplane.iceberg.manifest_schema import DATA, FILE_COLUMNS
@@ -17,10 +16,11 @@ from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.model.location import Location
 from lakeplane.spark.arrange import partition_types
 from lakeplane.spark.partition_names import partition_array, values_of
+from lakeplane.spark.tails import FileEnd, read_tails
 from lakeplane.spark.wire import stored_fields
 from lakeplane.storage.store import Range, Stat, Store
 
-TAIL_BYTES: Final = 64 << 10
+_AT_FIRST: Final = 64 << 10
 """How much of the end of each file is read at first: nearly all footers are shorter."""
 
 _PART: Final = "part-"
@@ -43,22 +43,14 @@ def written_files(store: Store, under: Location) -> list[Stat]:
     return found
 
 
-def read_tails(store: Store, files: Sequence[Stat]) -> list[bytes]:
+def tails_of(store: Store, files: Sequence[Stat]) -> list[bytes]:
     """The ends of Parquet files, each with its whole footer."""
-    tails = store.read_many([_end(each, TAIL_BYTES) for each in files])
-    short = []
-    for place, (file, tail) in enumerate(zip(files, tails, strict=True)):
-        needed = footer_length(tail, file.location.text) + TAIL
-        if needed > len(tail):
-            short.append((place, needed))
-    longer = store.read_many([_end(files[place], needed) for place, needed in short])
-    for (place, _), tail in zip(short, longer, strict=True):
-        tails[place] = tail
-    return tails
+    places = {each.location.text: each.location for each in files}
 
+    def read_ranges(parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        return store.read_many([Range(places[path], start, length) for path, start, length in parts])
 
-def _end(file: Stat, length: int) -> Range:
-    return Range(file.location, max(0, file.size - length))
+    return read_tails([FileEnd(each.location.text, each.size) for each in files], read_ranges, _AT_FIRST)
 
 
 def metrics_of_tails(files: Sequence[Stat], tails: Sequence[bytes], target: WriteTarget) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeplane.files.footers import parquet_metrics
 from lakeplane.files.target import WriteTarget
 from lakeplane.model.location import parse_location
-from lakeplane.spark.harvest import read_tails
+from lakeplane.spark.harvest import tails_of
 from lakeplane.storage.open import open_recipe
 from lakeplane.storage.recipe import Recipe
 from lakeplane.storage.store import Stat
@@ -58,7 +58,7 @@ def metrics_of(paths: Sequence[str], sizes: Sequence[int], target: WriteTarget, 
     """What the footers of some files tell."""
     store = open_recipe(recipe)
     files = [Stat(parse_location(path), size, 0, None) for path, size in zip(paths, sizes, strict=True)]
-    return parquet_metrics(read_tails(store, files), target.schema, target.metrics_modes, sources=paths)
+    return parquet_metrics(tails_of(store, files), target.schema, target.metrics_modes, sources=paths)
 
 
 def _answer(part: int, metrics: pa.Table) -> pa.RecordBatch:

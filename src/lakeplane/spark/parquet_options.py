@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
+from lakeplane.files.parquet_write import bloom_columns, paths_of
 from lakeplane.files.target import WriteTarget
 from lakeplane.files.write_settings import ParquetSettings, parquet_settings
+from lakeplane.model.location import Location
 from lakeplane.model.schema import Schema
-from lakeplane.model.types import Struct, Type
+from lakeplane.model.types import VARIANT, Struct, Type, walk
+from lakeplane.spark.wire import stored_fields, wire_names
 
 _CODECS: Final = {"NONE": "uncompressed", "LZ4": "lz4_raw"}
 _GZIP_LEVELS: Final = (
@@ -24,7 +29,7 @@ _GZIP_LEVELS: Final = (
     ),
 )
 
-SESSION: Final = {
+_SESSION: Final = {
     # Ids are what readers find columns by.
     "spark.sql.parquet.fieldId.write.enabled": "true",
     # INT96 is what readers of old files expect, and nobody else.
@@ -33,17 +38,33 @@ SESSION: Final = {
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
-"""Settings of sessions that no option of a single write stands for in all releases of Spark."""
+_SHREDDING: Final = ("spark.sql.variant.writeShredding.enabled", "spark.sql.variant.inferShreddingSchema")
 
-COMMITTER: Final = {
+
+def parquet_session(target: WriteTarget) -> dict[str, str]:
+    """Settings of sessions that no option of a single write stands for in all releases of Spark."""
+    if not any(field.type is VARIANT for field in walk(target.schema.fields)):
+        return _SESSION
+    shredded = "true" if parquet_settings(target.properties).shred_variants else "false"
+    return {**_SESSION, **dict.fromkeys(_SHREDDING, shredded)}
+
+
+_COMMITTER: Final = {
     # Version 2 would leave files of failed jobs among the good ones.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # On disks, Hadoop puts a file with checksums beside each one, which nobody would ever delete.
+}
+_ON_DISKS: Final = {
+    # Hadoop would put a file with checksums beside each one, which nobody would ever delete.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""How files come to their place, and nothing else."""
+
+
+def committer_options(directory: Location) -> dict[str, str]:
+    """How files come to their place, and nothing else."""
+    # Clients of object stores keep parts of files on disks, and fail with any other file system there.
+    return {**_COMMITTER, **_ON_DISKS} if directory.scheme == "file" else _COMMITTER
 
 
 def can_write_codec(target: WriteTarget) -> bool:
@@ -55,7 +76,6 @@ def parquet_options(target: WriteTarget) -> dict[str, str]:
     """The options of a write."""
     settings = parquet_settings(target.properties)
     options = {
-        **COMMITTER,
         "compression": _CODECS.get(settings.codec, settings.codec.lower()),
         "parquet.block.size": str(settings.row_group_bytes),
         "parquet.page.size": str(settings.page_bytes),
@@ -66,15 +86,26 @@ def parquet_options(target: WriteTarget) -> dict[str, str]:
         "maxRecordsPerFile": str(max(1, target.target_bytes // row_bytes(target.schema))),
     }
     options.update(_level(settings))
-    for filter_ in settings.bloom_filters:
-        column = filter_.column
+    stored = _as_written(target.schema)
+    for column, filter_ in bloom_columns(stored, settings):
         options[f"parquet.bloom.filter.enabled#{column}"] = "true"
         options[f"parquet.bloom.filter.fpp#{column}"] = str(filter_.probability)
         if filter_.distinct is not None:
             options[f"parquet.bloom.filter.expected.ndv#{column}"] = str(filter_.distinct)
-    for column in settings.without_statistics:
+        elif settings.adaptive_bloom:
+            options[f"parquet.bloom.filter.adaptive.enabled#{column}"] = "true"
+    for column in paths_of(stored, settings.without_statistics):
         options[f"parquet.column.statistics.enabled#{column}"] = "false"
+    for column in paths_of(stored, settings.without_dictionary):
+        options[f"parquet.enable.dictionary#{column}"] = "false"
     return options
+
+
+def _as_written(schema: Schema) -> Schema:
+    """The columns that are stored, as they are called on their way."""
+    stored = stored_fields(schema.fields)
+    named = zip(stored, wire_names(stored), strict=True)
+    return Schema(tuple(replace(field, name=name) for field, name in named))
 
 
 def _level(settings: ParquetSettings) -> dict[str, str]:

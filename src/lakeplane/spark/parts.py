@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from lakeplane.iceberg.plan import ReadPlan
+from lakeplane.model.frozen import FrozenDict
 from lakeplane.spark.constants import ROW
 from lakeplane.spark.equality_deletes import Equality, equalities_of, with_scopes
-
-if TYPE_CHECKING:
-    from pyroaring import BitMap64
 
 
 class Part(NamedTuple):
     """Files that are read together."""
 
     files: pa.Table
-    deleted: Mapping[int, BitMap64]
-    """Their deleted positions, by the rows of the plan: each of the files has some, or none has."""
-    equalities: tuple[Equality, ...]
+    positions: Mapping[int, BitMap64] = FrozenDict()
+    """Positions by the rows of the plan: each of the files has some, or none has."""
+    keep: bool = False
+    """Whether the rows at these positions are all that is read, or are left out."""
+    equalities: tuple[Equality, ...] = ()
 
 
 def numbered(plan: ReadPlan) -> ReadPlan:
@@ -32,20 +33,32 @@ def numbered(plan: ReadPlan) -> ReadPlan:
     return with_scopes(plan) if plan.deletes.num_rows else plan
 
 
-def parts_of(plan: ReadPlan, deleted: Mapping[int, BitMap64]) -> list[Part]:
-    """Tell files apart by whether some of their rows are deleted by position, and by which values."""
-    if not plan.deletes.num_rows and not deleted:
-        return [Part(plan.files, {}, ())]
-    marked = np.zeros(plan.files.num_rows, bool)
-    marked[[row for row, positions in deleted.items() if positions]] = True
-    kinds: dict[tuple[bool, tuple[Equality, ...]], list[int]] = {}
-    for row, kind in enumerate(zip(marked.tolist(), equalities_of(plan), strict=True)):
-        kinds.setdefault(kind, []).append(row)
+def parts_of(
+    plan: ReadPlan, deleted: Mapping[int, BitMap64], only: Mapping[int, BitMap64] | None = None
+) -> list[Part]:
+    """Tell files apart by whether some of their rows are deleted by position, and by which values.
+
+    Of files that ``only`` names, the rows at those positions are read that are not deleted.
+    """
+    if not plan.deletes.num_rows and not deleted and not only:
+        return [Part(plan.files)]
+    kept = {row: positions - deleted.get(row, _NONE) for row, positions in (only or {}).items()}
+    positions = {**deleted, **kept}
+    kinds: dict[tuple[bool, bool, tuple[Equality, ...]], list[int]] = {}
+    for row, equalities in enumerate(equalities_of(plan)):
+        is_marked, keep = bool(positions.get(row)), row in kept
+        if is_marked or not keep:
+            kinds.setdefault((is_marked, keep, equalities), []).append(row)
+    whole = plan.files.num_rows
     return [
         Part(
-            plan.files if len(kinds) == 1 else plan.files.take(pa.array(rows)),
-            {row: deleted[row] for row in rows} if is_marked else {},
+            plan.files if len(rows) == whole else plan.files.take(pa.array(rows)),
+            {row: positions[row] for row in rows} if is_marked else {},
+            keep,
             equalities,
         )
-        for (is_marked, equalities), rows in kinds.items()
+        for (is_marked, keep, equalities), rows in kinds.items()
     ]
+
+
+_NONE: Final = BitMap64()

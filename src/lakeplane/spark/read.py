@@ -20,13 +20,14 @@ from pyspark.sql import types as s
 from lakeplane.errors import InvalidInput, NotSupported
 from lakeplane.files.deleted_positions import deleted_positions
 from lakeplane.iceberg.fetch_windows import ReadRanges
+from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.expressions.tree import TRUE, Opaque, leaves, references
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import TIME, TIMESTAMP, TIMESTAMPTZ, Field, walk
 from lakeplane.spark.arrow_rows import NUMBER, POSITION, Decoding, decoder
 from lakeplane.spark.constants import ROW, constants_of, identity_name, join_constants
-from lakeplane.spark.deleted_rows import without_deleted
+from lakeplane.spark.deleted_rows import at_positions
 from lakeplane.spark.equality_deletes import Keys, constants_for, without_equal
 from lakeplane.spark.file_list import FileList, HandOver, Loaded, Scratch, find_way, load
 from lakeplane.spark.guards import History, history_of
@@ -50,7 +51,7 @@ from lakeplane.spark.types import shown_type, to_spark
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 
 ROW_ALIAS: Final = "lakeplane_row"
@@ -80,8 +81,10 @@ def read_plan(
     where: str | None = None,
     *,
     access: Access = _DEFAULT,
+    by_file: bool = False,
     placed: bool = False,
     without: Mapping[int, BitMap64] | None = None,
+    only: Mapping[int, BitMap64] | None = None,
 ) -> DataFrame:
     """Make a DataFrame of the rows of a plan, with all columns of its schema or with some.
 
@@ -90,17 +93,18 @@ def read_plan(
     ``is_case_sensitive`` tell them).
 
     Rows that are deleted are left out, and so are those at further positions ``without``, by rows of
-    ``plan.files``. With ``placed``, two more columns at the end tell where a row lies: ``FILE_NUMBER`` is the
-    row of its file in ``plan.files``, and ``ROW_POSITION`` its position in the file.
+    ``plan.files``; of files that ``only`` names, nothing is read but the rows at those positions. With
+    ``placed``, two more columns at the end tell where a row lies: ``FILE_NUMBER`` is the row of its file in
+    ``plan.files``, and ``ROW_POSITION`` its position in the file. With ``by_file``, only the first is there.
     """
     _check(plan)
     filtered = where is not None and any(each != TRUE for each in plan.residuals)
-    shown = _chosen(session, plan, columns)
+    shown = chosen(session, plan.table, plan.schema, columns)
     read = _with_references(plan, shown) if filtered else shown
     _prepare(session, read)
-    more = (FILE_NUMBER, ROW_POSITION) if placed else ()
+    more = (FILE_NUMBER, ROW_POSITION) if placed else (FILE_NUMBER,) if by_file else ()
     rows = _Rows(session, numbered(plan), access)
-    parts = parts_of(rows.plan, _deleted(rows.plan, access, without or {}))
+    parts = parts_of(rows.plan, _deleted(rows.plan, access, without or {}), only)
     frames = [frame for part in parts for frame in _part(rows, part, read, more)]
     if not frames:
         places = [s.StructField(each, s.LongType()) for each in more]
@@ -137,30 +141,24 @@ def _deleted(plan: ReadPlan, access: Access, without: Mapping[int, BitMap64]) ->
 def _part(rows: _Rows, part: Part, fields: list[Field], more: Sequence[str]) -> list[DataFrame]:
     """Read files to which the same deletes apply."""
     if not part.equalities:
-        return _read_files(rows, part.files, fields, more, part.deleted)
+        return _read_files(rows, part, fields, more)
     keys = Keys(rows.plan, part.equalities, stored_fields(fields))
     extra = constants_for(part.equalities)
-    frames = _read_files(rows, part.files, [*fields, *keys.hidden], (*more, *extra), part.deleted)
+    frames = _read_files(rows, part, [*fields, *keys.hidden], (*more, *extra))
 
     def read_deletes(files: pa.Table, wanted: Sequence[Field], constants: Sequence[str]) -> DataFrame:
-        return functools.reduce(DataFrame.unionAll, _read_files(rows, files, wanted, constants, {}))
+        return functools.reduce(DataFrame.unionAll, _read_files(rows, Part(files), wanted, constants))
 
     frame: DataFrame = functools.reduce(DataFrame.unionAll, frames)
     frame = without_equal(frame, rows.plan, part.equalities, keys, read_deletes)
     return [frame.drop(*[each.name for each in keys.hidden], *extra)]
 
 
-def _read_files(
-    rows: _Rows,
-    files: pa.Table,
-    fields: Sequence[Field],
-    more: Sequence[str],
-    deleted: Mapping[int, BitMap64],
-) -> list[DataFrame]:
+def _read_files(rows: _Rows, part: Part, fields: Sequence[Field], more: Sequence[str]) -> list[DataFrame]:
     """Read columns of files, each group in the way that it can be read; leave out deleted positions."""
-    places = bool(deleted) or ROW_POSITION in more
-    groups = _groups(rows, rows.plan._replace(files=files), fields, places=places)
-    return [_scan(rows, each, fields, more, deleted) for each in groups]
+    places = bool(part.positions) or ROW_POSITION in more
+    groups = _groups(rows, rows.plan._replace(files=part.files), fields, places=places)
+    return [_scan(rows, each, fields, more, part) for each in groups]
 
 
 def _check(plan: ReadPlan) -> None:
@@ -169,22 +167,25 @@ def _check(plan: ReadPlan) -> None:
         raise NotSupported("the file is encrypted", source=encrypted["file_path"][0].as_py())
 
 
-def _chosen(session: SparkSession, plan: ReadPlan, columns: Sequence[str] | None) -> list[Field]:
+def chosen(
+    session: SparkSession, table: TableMetadata, schema: Schema, columns: Sequence[str] | None
+) -> list[Field]:
+    """The columns that are asked for by their names, or all of a schema."""
     if columns is None:
-        return list(plan.schema.fields)
+        return list(schema.fields)
     if isinstance(columns, str):
         raise InvalidInput("columns must be a list of names", field="columns", hint=f"Write [{columns!r}]")
-    chosen = [_column(session, plan, each) for each in columns]
-    names = [each.name for each in chosen]
+    found = [_column(session, table, schema, each) for each in columns]
+    names = [each.name for each in found]
     if double := next((each for each in names if names.count(each) > 1), None):
         raise InvalidInput(f"the column {double!r} is asked for twice", field="columns")
-    return chosen
+    return found
 
 
-def _column(session: SparkSession, plan: ReadPlan, name: str) -> Field:
-    fields = plan.schema.fields
+def _column(session: SparkSession, table: TableMetadata, schema: Schema, name: str) -> Field:
+    fields = schema.fields
     same = [each for each in fields if each.name == name]
-    if not same and (found := metadata_field(name, plan.table)) is not None:
+    if not same and (found := metadata_field(name, table)) is not None:
         return found
     if not same and not is_case_sensitive(session):
         same = [each for each in fields if each.name.lower() == name.lower()]
@@ -247,14 +248,8 @@ def _has_instants(plan: ReadPlan) -> bool:
     return any(each.type is TIMESTAMPTZ for schema in plan.table.schemas for each in walk(schema.fields))
 
 
-def _scan(
-    rows: _Rows,
-    group: Group,
-    fields: Sequence[Field],
-    more: Sequence[str],
-    deleted: Mapping[int, BitMap64],
-) -> DataFrame:
-    """Read one group of files."""
+def _scan(rows: _Rows, group: Group, fields: Sequence[Field], more: Sequence[str], part: Part) -> DataFrame:
+    """Read one group of the files of a part."""
     table = rows.plan.table
     inner = {each.id: _in_files(each) for each in stored_fields(fields)}
     recipes = _recipes(group, list(inner.values()), history_of(table))
@@ -265,22 +260,24 @@ def _scan(
         metadata_recipe(each, recipes.get(each.id)) if is_metadata(each) else recipes[each.id]
         for each in fields
     ]
-    loaded = _load(rows.session, group, recipes, rows.access, table.properties)
+    placed = bool(part.positions) or ROW_POSITION in more or any(POSITION in each.needs for each in wanted)
+    loaded = _load(rows, group, recipes, placed=placed)
     row = NUMBER if loaded.hand_over == "log" else ROW
     told = {FILE_NUMBER: row, ROW_POSITION: POSITION}
     needs = {told.get(each, each) for each in more}.union(*(each.needs for each in wanted))
-    needs |= {row, POSITION} if deleted else set()
+    needs |= {row, POSITION} if part.positions else set()
     constants = constants_of(group.files, table, sorted(needs - {POSITION, NUMBER}), identities)
     frame = loaded.frame
     if not isinstance(group.way, ByArrow):
         extras = [loaded.file_key.alias(NUMBER)] if constants or NUMBER in needs else []
-        extras += [F.col("_metadata.row_index").alias(POSITION)] if POSITION in needs else []
+        extras += [_told(F.col(_ROW_INDEX)).alias(POSITION)] if POSITION in needs else []
         frame = frame.select("*", *extras) if extras else frame
     if constants:
         frame = join_constants(rows.session, frame, loaded.keys, constants)
-    if deleted:
-        own = {number: deleted[number] for number in group.files[ROW].to_pylist()}
-        frame = without_deleted(rows.session, frame, own, F.col(row), F.col(POSITION))
+    if part.positions:
+        own = {number: part.positions[number] for number in group.files[ROW].to_pylist()}
+        places = F.col(row), F.col(POSITION)
+        frame = at_positions(rows.session, frame, own, *places, keep=part.keep)
     bare = not needs and not isinstance(group.way, ByArrow) and all(each.value is None for each in wanted)
     if bare:
         return frame
@@ -324,17 +321,24 @@ _OPTIONS: Final = {
 }
 
 
-def _load(
-    session: SparkSession,
-    group: Group,
-    recipes: Mapping[int, Recipe],
-    access: Access,
-    properties: Mapping[str, str],
-) -> Loaded:
-    scanning = scanning_session(session, properties)
+_ROW_INDEX: Final = "_tmp_metadata_row_index"
+"""The column of positions that Spark's Parquet reader makes. ``_metadata.row_index`` is a struct around it,
+made for each row, which takes longer than anything else that deletes need."""
+
+
+def _told(position: Column) -> Column:
+    """A position, which would be null if a release of Spark called that column otherwise."""
+    problem = "this release of Spark tells no positions of rows as those before it did"
+    return F.coalesce(position, F.raise_error(F.lit(problem)).cast(s.LongType()))
+
+
+def _load(rows: _Rows, group: Group, recipes: Mapping[int, Recipe], *, placed: bool) -> Loaded:
+    session, access = rows.session, rows.access
+    scanning = scanning_session(session, rows.plan.table.properties)
     paths, sizes = (group.files[name].to_pylist() for name in ("file_path", "file_size_in_bytes"))
     files = FileList(paths, sizes, group.files[ROW].to_pylist())
     read = [each.read for each in recipes.values() if each.read is not None]
+    positions = [s.StructField(_ROW_INDEX, s.LongType())] if placed else []
 
     def scan(file_format: str, schema: s.StructType | None) -> Loaded:
         found = load(
@@ -355,10 +359,10 @@ def _load(
             fields = tuple(each.field for each in recipes.values())
             decode = decoder(Decoding(fields, file_format, mapping))
             number = s.LongType() if loaded.hand_over == "log" else s.StringType()
-            rows = s.StructType([s.StructField(NUMBER, number), s.StructField(POSITION, s.LongType()), *read])
+            columns = [s.StructField(NUMBER, number), s.StructField(POSITION, s.LongType()), *read]
             files_as_bytes = loaded.frame.select(loaded.file_key.alias(NUMBER), "content")
-            return loaded._replace(frame=files_as_bytes.mapInArrow(decode, rows))
+            return loaded._replace(frame=files_as_bytes.mapInArrow(decode, s.StructType(columns)))
         case ByNames(file_format=file_format):
-            return scan(file_format.lower(), s.StructType(read))
+            return scan(file_format.lower(), s.StructType([*read, *positions]))
         case ByIds():
-            return scan("parquet", s.StructType(read))
+            return scan("parquet", s.StructType([*read, *positions]))

@@ -21,9 +21,10 @@ from lakeplane.iceberg.plan import ReadPlan
 from lakeplane.model.name_mapping import PROPERTY, NameMapping, read_name_mapping
 from lakeplane.model.types import Field
 from lakeplane.spark.constants import identity_source
-from lakeplane.spark.file_schemas import FileSchema, Footer, Stored, read_schemas
+from lakeplane.spark.file_schemas import FileSchema, Stored, read_schemas
 from lakeplane.spark.guards import History, history_of
 from lakeplane.spark.scan_columns import fields_to_look_for, reads_nanos
+from lakeplane.spark.tails import FileEnd
 
 
 class ByIds(NamedTuple):
@@ -193,9 +194,9 @@ def _from_partitions(
     return tuple(each for each in missing if identity_source(table, spec_id, each) is not None)
 
 
-def _footers(files: pa.Table) -> list[Footer]:
+def _footers(files: pa.Table) -> list[FileEnd]:
     columns = (files[name].to_pylist() for name in ("file_path", "file_size_in_bytes", "file_format"))
-    return [Footer(path, size, kind.upper()) for path, size, kind in zip(*columns, strict=True)]
+    return [FileEnd(path, size, kind.upper()) for path, size, kind in zip(*columns, strict=True)]
 
 
 def _grouped(files: pa.Table, ways: Sequence[Way]) -> list[Group]:

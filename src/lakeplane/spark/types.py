@@ -17,7 +17,6 @@ Spark takes nearly all files to have nulls anywhere, so nothing is said here of 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -237,9 +236,3 @@ def _from_shape(type_: s.DataType) -> Type | None:
         raise InvalidInput(f"a table cannot hold {type_.simpleString()}", hint=hint)
     crs = _CRS_OF_SRID.get(srid, f"srid:{srid}")
     return Geometry(crs) if kind == "GeometryType" else Geography(crs)
-
-
-@functools.cache
-def has_type(name: str) -> bool:
-    """Whether this PySpark has a type of a name, as ``GeometryType``."""
-    return hasattr(s, name)

@@ -7,26 +7,31 @@ nothing. Whatever else it cannot do is written by Arrow, in tasks of Spark, see 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from pyspark.errors import PySparkException
 
 from lakeplane.errors import NotSupported, StoreCannot
-from lakeplane.files.places import Places
+from lakeplane.files.places import Places, hides_partitions
 from lakeplane.files.target import WriteTarget
 from lakeplane.iceberg.new_files import NewFiles
 from lakeplane.model.location import Location, parse_location
 from lakeplane.model.types import TIME, walk
 from lakeplane.spark.align import align_frame, row_refused
-from lakeplane.spark.arrange import Arranged, arrange, distribution_mode
+from lakeplane.spark.arrange import Arranged, arrange, distribution_mode, shuffle_session
 from lakeplane.spark.arrow_tasks import write_in_tasks
-from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, read_tails, written_files
+from lakeplane.spark.harvest import describe_parquet, metrics_of_tails, tails_of, written_files
 from lakeplane.spark.harvest_tasks import MANY, metrics_by_tasks
 from lakeplane.spark.inner_ids import patch_files
-from lakeplane.spark.parquet_options import SESSION, can_write_codec, parquet_options
+from lakeplane.spark.parquet_options import (
+    can_write_codec,
+    committer_options,
+    parquet_options,
+    parquet_session,
+)
 from lakeplane.spark.session import allow_time
+from lakeplane.spark.settings import settings
 from lakeplane.spark.wire import has_inner_ids, has_stand_ins
 from lakeplane.storage.store import Stat, Store
 
@@ -67,10 +72,12 @@ def write_frame(
     chosen = way or choose_way(target)
     mode = distribution_mode(target, distribution)
     arranged = arrange(align_frame(df, target.schema), target, mode)
+    own = {} if chosen == "arrow" else parquet_session(target)
     try:
-        if chosen == "arrow":
-            return _write_arrow(arranged, target, store)
-        return _write_native(session, arranged, target, store, schemes or {})
+        with settings(session, {**shuffle_session(df, target, mode), **own}):
+            if chosen == "arrow":
+                return _write_arrow(arranged, target, store)
+            return _write_native(session, arranged, target, store, schemes or {})
     except Exception as failure:
         if (refused := row_refused(failure)) is not None:
             raise refused from None
@@ -81,6 +88,9 @@ def choose_way(target: WriteTarget) -> Way:
     """The fastest way that writes a table as the spec says."""
     fields = target.schema.fields
     if target.file_format != "parquet" or has_stand_ins(fields) or not can_write_codec(target):
+        return "arrow"
+    if hides_partitions(target.properties) and not target.spec.is_unpartitioned:
+        # Spark's own writer names the directories of partitions.
         return "arrow"
     if not has_inner_ids(fields):
         return "native"
@@ -96,17 +106,17 @@ def _write_native(
     session: SparkSession, arranged: Arranged, target: WriteTarget, store: Store, schemes: Mapping[str, str]
 ) -> list[NewFiles]:
     directory = run_directory(target)
-    writer = arranged.df.write.format("parquet").mode("append").options(**parquet_options(target))
+    options = {**parquet_options(target), **committer_options(directory)}
+    writer = arranged.df.write.format("parquet").mode("append").options(**options)
     if arranged.partition is not None:
         writer = writer.partitionBy(arranged.partition)
-    with settings(session, SESSION):
-        writer.save(_in_spark(directory, schemes))
+    writer.save(_in_spark(directory, schemes))
     files = written_files(store, directory)
     told = None
     if len(files) > MANY and not has_inner_ids(target.schema.fields):
         told = _metrics_by_tasks(session, files, target, store)
     if told is None:
-        tails = read_tails(store, files)
+        tails = tails_of(store, files)
         if has_inner_ids(target.schema.fields):
             files, tails = patch_files(files, tails, target.schema)
         told = metrics_of_tails(files, tails, target)
@@ -134,22 +144,3 @@ def _in_spark(directory: Location, schemes: Mapping[str, str]) -> str:
 def _write_arrow(arranged: Arranged, target: WriteTarget, store: Store) -> list[NewFiles]:
     rows = arranged.df if arranged.partition is None else arranged.df.drop(arranged.partition)
     return write_in_tasks(rows, target, store.recipe())
-
-
-@contextmanager
-def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Let a session have some settings for a while; those that it has already are not touched."""
-    before: dict[str, str | None] = {}
-    try:
-        for name, value in wanted.items():
-            found = session.conf.get(name, None)
-            if found is None or found.lower() != value.lower():
-                before[name] = found
-                session.conf.set(name, value)
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                session.conf.unset(name)
-            else:
-                session.conf.set(name, old)

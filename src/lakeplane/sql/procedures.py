@@ -120,7 +120,9 @@ def _changelog_view(run: Run, given: Arguments) -> list[Row]:
     options = given.get("options", {})
     if unknown := sorted(set(options) - set(_RANGE)):
         hint = f"It has {', '.join(_RANGE)}"
-        raise InvalidInput(f"there is no option {unknown[0]!r}", source="CALL create_changelog_view", hint=hint)
+        raise InvalidInput(
+            f"there is no option {unknown[0]!r}", source="CALL create_changelog_view", hint=hint
+        )
     since, until = (_state(options, side) for side in ("start", "end"))
     keys = given.get("identifier_columns")
     if keys is None and not given.get("compute_updates", False):
