@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lakeplane.catalog.names import parse_parts
 from lakeplane.errors import InvalidInput
-from lakeplane.iceberg.properties import number
 from lakeplane.iceberg.snapshots import MAIN
 from lakeplane.model.frozen import EMPTY
 from lakeplane.sql.select import ref_of
@@ -133,15 +133,16 @@ def _changelog_view(run: Run, given: Arguments) -> list[Row]:
     return [(name,)]
 
 
+_WHOLE: Final = re.compile("[0-9]{1,19}")
 _RANGE: Final = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 
 
 def _state(options: Mapping[str, str], side: str) -> int | dt.datetime | None:
     """A state that is named by its snapshot, or by a time in milliseconds."""
     texts = [options.get(f"{side}-{each}") for each in ("snapshot-id", "timestamp")]
-    snapshot_id, ms = (None if text is None else number(text) for text in texts)
-    if (snapshot_id is None) != (texts[0] is None) or (ms is None) != (texts[1] is None):
+    if any(text is not None and not _WHOLE.fullmatch(text) for text in texts):
         raise InvalidInput("snapshot ids and times in milliseconds are whole numbers", source="options")
+    snapshot_id, ms = (None if text is None else int(text) for text in texts)
     return snapshot_id if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
 
 
