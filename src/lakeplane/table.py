@@ -232,7 +232,7 @@ class Table:
         from lakeplane.reading import Reader  # noqa: PLC0415
         from lakeplane.row_changing import RowChange  # noqa: PLC0415 - brings pyspark
 
-        self.refresh()
+        self._look_again()
         store = self._catalog.store_for(self._entry)
         work = RowChange(statement, self.metadata, Reader.of(store, self._resources), how)
         try:
@@ -243,6 +243,14 @@ class Table:
         if change is None:
             return Commit(table=self.name, metadata_location=self.metadata_location, attempts=0)
         return self._publish_files(change, store, work.written)
+
+    def _look_again(self) -> None:
+        """Refresh, but never become another table that has the name by now."""
+        entry = self._catalog.load("table", self._entry.name)
+        if entry.metadata.table_uuid != self.metadata.table_uuid:  # type: ignore[union-attr]
+            problem = "this table was dropped, and its name belongs to another one now"
+            raise CommitConflict(problem, source=self.name, hint="Load it anew if you mean that one")
+        self._become(entry)
 
     def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
         """Write rows as files, and publish them. What was certainly not published is deleted."""

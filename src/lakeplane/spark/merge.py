@@ -15,9 +15,17 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from lakeplane.errors import InvalidInput
 from lakeplane.model.schema import Schema
-from lakeplane.spark.assignments import ACTION, assigned, expression, value_of, with_values
+from lakeplane.spark.assignments import (
+    ACTION,
+    assigned,
+    columns_of,
+    expression,
+    named_field,
+    value_of,
+    with_values,
+)
 from lakeplane.spark.held import pinned, width_of
-from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
+from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION, is_reserved
 from lakeplane.spark.scan_columns import quoted
 from lakeplane.spark.session import is_case_sensitive
 
@@ -99,14 +107,21 @@ class Source(NamedTuple):
 
 def source_of(rows: DataFrame) -> Source:
     """Number the rows of a source, and keep them."""
+    _check_names(rows.columns)
     kept = pinned(rows.withColumn(SOURCE_ROW, F.monotonically_increasing_id()))
     return Source(kept, kept.count())
 
 
 def source_here(session: SparkSession, rows: pa.Table) -> Source:
     """A source of rows that are in this process."""
+    _check_names(rows.column_names)
     numbers = pa.array(range(rows.num_rows), pa.int64())
     return Source(session.createDataFrame(rows.append_column(SOURCE_ROW, numbers)), rows.num_rows)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if clash := next((each for each in names if is_reserved(each)), None):
+        raise InvalidInput("the source has a column of a name that is taken", field=clash, hint="Rename it")
 
 
 def met_rows(
@@ -140,7 +155,8 @@ def met_rows(
         for number, each in merging.of("matched", "not matched by source").items()
         if each.does == "update"
     }
-    return with_values(rows, schema, updates, [FILE_NUMBER, ROW_POSITION, SOURCE_ROW, *carried])
+    own = columns_of(merging.target, [FILE_NUMBER, ROW_POSITION, *carried])
+    return with_values(rows, schema, updates, {**own, SOURCE_ROW: F.col(SOURCE_ROW)})
 
 
 def unmet_rows(source: Source, met: DataFrame, merging: Merging, schema: Schema) -> DataFrame | None:
@@ -152,7 +168,7 @@ def unmet_rows(source: Source, met: DataFrame, merging: Merging, schema: Schema)
     rows = source.rows.join(known, SOURCE_ROW, "left_anti").alias(merging.source)
     rows = rows.withColumn(ACTION, _chosen(inserts)).where(F.col(ACTION) > 0)
     values = {number: _inserted(each, source.rows, merging, schema) for number, each in inserts.items()}
-    return with_values(rows, schema, values, []).drop(ACTION)
+    return with_values(rows, schema, values, {}).drop(ACTION)
 
 
 def _chosen(clauses: Mapping[int, Clause]) -> Column:
@@ -186,8 +202,7 @@ def _inserted(clause: Clause, source: DataFrame, merging: Merging, schema: Schem
         }
     found: dict[str, Column] = {}
     for name, value in given.items():
-        plain = name.replace("`", "").removeprefix(f"{merging.target}.")
-        field = schema.find(plain, case_sensitive=cased)
+        field = named_field(schema, name, merging.target, case_sensitive=cased)
         if schema.parent_of(field.id) is not None:
             raise InvalidInput("only whole columns can be inserted", field=name)
         if field.name in found:
@@ -204,5 +219,5 @@ def _of_source(source: DataFrame, merging: Merging, schema: Schema, *, cased: bo
         if not fields and not cased:
             fields = [each for each in schema.fields if each.name.casefold() == name.casefold()]
         if len(fields) == 1:
-            found[fields[0].name] = F.col(f"{merging.source}.{quoted(name)}")
+            found[fields[0].name] = F.col(f"{quoted(merging.source)}.{quoted(name)}")
     return found

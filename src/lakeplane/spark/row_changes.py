@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from lakeplane.model.schema import Schema
 from lakeplane.spark.align import align_frame, row_refused
-from lakeplane.spark.assignments import ACTION, assigned, with_values
+from lakeplane.spark.assignments import ACTION, assigned, columns_of, with_values
 from lakeplane.spark.held import held
 from lakeplane.spark.merge import SOURCE_ROW, Merging, Source, met_rows, unmet_rows
 from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
@@ -48,7 +48,7 @@ def find_updated(
     cased = is_case_sensitive(rows.sparkSession)
     changes = assigned(schema, values, _UPDATED, case_sensitive=cased)
     acting = rows.alias(_UPDATED).withColumn(ACTION, F.lit(1))
-    changed = with_values(acting, schema, {1: changes}, [*_PLACES, *carried])
+    changed = with_values(acting, schema, {1: changes}, columns_of(_UPDATED, [*_PLACES, *carried]))
     with held(changed) as kept, _naming_refused_rows():
         yield Found(positions_of(kept), kept.drop(*_PLACES, ACTION))
 
