@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeplane.errors import CommitConflict
+from lakeplane.errors import CommitConflict, InvalidChange
 from lakeplane.testing.clock import ManualClock
 from tests.commits.worlds import without_waiting
 from tests.spark.two_writers import BEFORE, Act, Both, allowed, as_snapshot
@@ -72,6 +72,11 @@ def interleaved(both: Both, one: Act, other: Act) -> tuple[bool, str]:
             both.publish(one)
         except CommitConflict:
             is_conflict = True
+        except InvalidChange:
+            # The same column cannot be added twice.
+            is_conflict = True
+            if not callable(one.does):
+                raise
         else:
             is_conflict = False
     if is_conflict:

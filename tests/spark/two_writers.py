@@ -6,6 +6,8 @@ that is what happens when one writer reads, another one commits, and the first o
 
 from __future__ import annotations
 
+import functools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -110,7 +112,7 @@ class Both:
         return self.entry.metadata
 
     def files(self) -> set[str]:
-        return {str(each) for each in self.folder.rglob("*") if each.is_file()}
+        return {f"{place}/{name}" for place, _, names in os.walk(self.folder) for name in names}
 
     def put_back(self) -> None:
         self.pointers._pointers = dict(self.at)
@@ -156,7 +158,7 @@ class Both:
         plan = self.reader().plan(self.table)
         replaced = parse_predicate("p = 'a'", self.table.schema)
         is_parted = not self.table.partition_spec.is_unpartitioned
-        more = ((11, "a", 5), (12, "b", 5))
+        more, other = ((11, "a", 5), (12, "b", 5)), ((15, "a", 5), (16, "b", 5))
         rewritten = self.written(
             "rewrite", BEFORE, lambda rows: rows, lambda files: _rewrite(plan, files, read)
         )
@@ -164,8 +166,8 @@ class Both:
             self.written("append", more, lambda rows: rows | set(more), lambda files: Append(files=files)),
             self.written(
                 "overwrite all",
-                more,
-                lambda _: frozenset(more),
+                other,
+                lambda _: frozenset(other),
                 lambda files: _over(files, "true", self.table, watched),
             ),
             rewritten,
@@ -266,11 +268,16 @@ class Both:
         gone = deleted_positions(plan.files, plan.deletes, self.reader().read_ranges)
         found: Counter[Row] = Counter()
         for number, path in enumerate(plan.files["file_path"].to_pylist()):
-            table = pq.read_table(path, partitioning=None)
-            columns = [table.column(place).to_pylist() for place in range(3)]
-            rows = list(zip(*columns, strict=True))
+            rows = stored(path)
             found.update(row for place, row in enumerate(rows) if place not in gone.get(number, ()))
         return found
+
+
+@functools.cache
+def stored(path: str) -> list[Row]:
+    """The rows of a file; no two files ever have one name."""
+    table = pq.read_table(path, partitioning=None)
+    return list(zip(*(table.column(place).to_pylist() for place in range(3)), strict=True))
 
 
 def check_deletes(plan: ReadPlan) -> None:
