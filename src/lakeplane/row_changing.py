@@ -102,9 +102,10 @@ class RowChange:
 
     def merge(self, rows: Any, merging: Merging) -> Change | None:
         """Bring a source and the table together. The source is a frame of Spark, or rows in Arrow."""
-        source = source_of(rows) if is_spark_frame(rows) else source_here(self.reader.session, rows)
+        schema = self.table.schema
+        source = source_of(rows) if is_spark_frame(rows) else source_here(self.reader.session, rows, schema)
         everything = merging.of("not matched by source")
-        plan = self._plan(TRUE if everything else reachable(source, merging, self.table.schema))
+        plan = self._plan(TRUE if everything else reachable(source, merging, schema))
         target = self.reader.frame(plan, self._columns(plan.schema), placed=True)
         with find_merged(target, source, merging, plan.schema, self._carried) as found:
             return self._change(plan, found)

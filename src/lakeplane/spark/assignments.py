@@ -16,6 +16,7 @@ from lakeplane.model.types import Decimal, Field, Struct
 from lakeplane.spark.align import aligned_sql, default_sql
 from lakeplane.spark.scan_columns import quoted
 from lakeplane.spark.session import is_case_sensitive
+from lakeplane.spark.wire import stored_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -152,10 +153,9 @@ def with_values(
             name: _rounded(_raw(number, i), types[_raw(number, i)], each.dataType)
             for i, (name, each) in enumerate(zip(names, given, strict=True))
         }
-        for name, sql in aligned_sql(
-            schema, given, sources.__getitem__, case_sensitive=case_sensitive
-        ).items():
-            found.setdefault(name, []).append(f"WHEN {ACTION} = {number} THEN {sql}")
+        stored = aligned_sql(schema, given, sources.__getitem__, case_sensitive=case_sensitive)
+        for field, sql in zip(stored_fields(schema.fields), stored.values(), strict=True):
+            found.setdefault(field.name, []).append(f"WHEN {ACTION} = {number} THEN {sql}")
     columns = (f"CASE {' '.join(sql)} END AS {quoted(name)}" for name, sql in found.items())
     return raw.selectExpr(ACTION, *map(quoted, keep), *columns)
 

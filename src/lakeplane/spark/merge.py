@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from lakeplane.errors import InvalidInput
 from lakeplane.model.schema import Schema
+from lakeplane.model.types import NANOS
 from lakeplane.spark.assignments import (
     ACTION,
     assigned,
@@ -112,11 +113,49 @@ def source_of(rows: DataFrame) -> Source:
     return Source(kept, kept.count())
 
 
-def source_here(session: SparkSession, rows: pa.Table) -> Source:
-    """A source of rows that are in this process."""
+def source_here(session: SparkSession, rows: pa.Table, schema: Schema) -> Source:
+    """A source of rows that are in this process, for a table with some columns."""
     _check_names(rows.column_names)
+    for place, field in enumerate(rows.schema):
+        values = _without_nanos(rows[place], field, schema, cased=is_case_sensitive(session))
+        rows = rows.set_column(place, field.name, values)
     numbers = pa.array(range(rows.num_rows), pa.int64())
     return Source(session.createDataFrame(rows.append_column(SOURCE_ROW, numbers)), rows.num_rows)
+
+
+def _without_nanos(
+    values: pa.ChunkedArray, given: pa.Field, schema: Schema, *, cased: bool
+) -> pa.ChunkedArray:
+    """Values as Spark can hold them, which knows no nanoseconds: its own way is to cut them off.
+
+    What goes by its name to a column of nanoseconds becomes their number, as Spark sees such columns.
+    """
+    micros = _in_micros(given.type)
+    if micros == given.type:
+        return values
+    field = schema.find_or_none(given.name, case_sensitive=cased)
+    if field is not None and field.type in NANOS and pa.types.is_timestamp(given.type):
+        return values.cast(pa.int64())
+    try:
+        return values.cast(micros)
+    except pa.ArrowInvalid:
+        hint = "Round them, or give them as numbers"
+        problem = "it has nanoseconds, which Spark has not"
+        raise InvalidInput(problem, field=given.name, hint=hint) from None
+
+
+def _in_micros(type_: pa.DataType) -> pa.DataType:
+    match type_:
+        case pa.TimestampType() if type_.unit == "ns":
+            return pa.timestamp("us", type_.tz)
+        case pa.Time64Type() if type_.unit == "ns":
+            return pa.time64("us")
+        case pa.StructType():
+            return pa.struct([each.with_type(_in_micros(each.type)) for each in type_])
+        case pa.ListType():
+            return pa.list_(type_.value_field.with_type(_in_micros(type_.value_type)))
+        case _:
+            return type_
 
 
 def _check_names(names: Sequence[str]) -> None:
