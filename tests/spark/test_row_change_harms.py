@@ -15,9 +15,11 @@ import lakeplane as lp
 from lakeplane.errors import CommitConflict, InvalidInput, NotSupported, OutcomeUnknown
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import LONG, STRING, TIMESTAMP_NS, Field
+from lakeplane.spark.merge import source_of
 from lakeplane.spark.row_positions import positions_of
 from lakeplane.testing.clock import ManualClock
 from tests.commits.worlds import without_waiting
+from tests.spark.test_write_failures import answer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,6 +159,18 @@ def test_a_source_may_have_row_ids_of_its_own(make: Make) -> None:
     table.merge(source, "t.id = s.id + 2").when_matched_update({"v": "s.v"}).execute()
     assert rows(table) == [(0, "v0"), (1, "v1"), (2, "v0"), (3, "v1")]
     assert {each.id: each._row_id for each in table.read(["id", "_row_id"]).collect()} == before
+
+
+def test_a_source_of_few_long_texts_is_not_sent_to_all_tasks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source of few rows and gigabytes has taken the memory of every task: only its rows were counted."""
+    monkeypatch.setattr("lakeplane.spark.merge._SENT_AROUND", 1 << 20)
+    long = source_of(spark.range(3).selectExpr("id", "repeat('x', 500000) AS v"))
+    assert not long.is_small
+    assert source_of(spark.range(3).selectExpr("id", "'x' AS v")).is_small
+    none = source_of(spark.range(0).selectExpr("id", "'x' AS v", "array(id) AS l", "1 AS L"))
+    assert (none.size, none.is_small) == (0, True)
 
 
 # Which rows meet
@@ -496,3 +510,15 @@ def test_a_store_that_fails_leaves_nothing(make: Make, monkeypatch: pytest.Monke
     with pytest.raises(NoSpace):
         table.update({"v": "'x'"}, "id = 1")
     assert files(table) == before
+
+
+def test_rows_change_through_connect(tmp_path: Path) -> None:
+    """A session without a JVM in reach could not tell whether rows are the same at a second look."""
+    answers = answer_of("connect_rows", tmp_path)
+    for mode in MODES:
+        answer = answers[mode]
+        left = {"1": "v1!", "2": "s", "3": "s", "4": "h", "5": "v5", "6": "v6", "9": "h"}
+        assert answer["rows"] == left, mode
+        assert "several rows of the source" in answer["refused"]
+        assert answer["kept"]
+        assert answer["once"]

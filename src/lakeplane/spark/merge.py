@@ -25,7 +25,7 @@ from lakeplane.spark.assignments import (
     value_of,
     with_values,
 )
-from lakeplane.spark.held import pinned, width_of
+from lakeplane.spark.held import pinned, variable_widths, width_of
 from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION, is_reserved
 from lakeplane.spark.scan_columns import quoted
 from lakeplane.spark.session import is_case_sensitive
@@ -99,18 +99,21 @@ class Source(NamedTuple):
     """With the column ``SOURCE_ROW``."""
     size: int
     """How many there are."""
+    bytes: int
+    """What they take in memory, about."""
 
     @property
     def is_small(self) -> bool:
         """Whether it is sent to all tasks."""
-        return self.size * width_of(self.rows.schema) <= _SENT_AROUND
+        return self.bytes <= _SENT_AROUND
 
 
 def source_of(rows: DataFrame) -> Source:
     """Number the rows of a source, and keep them."""
     _check_names(rows.columns)
     kept = pinned(rows.withColumn(SOURCE_ROW, F.monotonically_increasing_id()))
-    return Source(kept, kept.count())
+    count, *lengths = kept.agg(F.count(F.lit(1)), *variable_widths(kept.schema)).collect()[0]
+    return Source(kept, count, count * width_of(kept.schema) + sum(each or 0 for each in lengths))
 
 
 def source_here(session: SparkSession, rows: pa.Table, schema: Schema) -> Source:
@@ -120,7 +123,8 @@ def source_here(session: SparkSession, rows: pa.Table, schema: Schema) -> Source
         values = _without_nanos(rows[place], field, schema, cased=is_case_sensitive(session))
         rows = rows.set_column(place, field.name, values)
     numbers = pa.array(range(rows.num_rows), pa.int64())
-    return Source(session.createDataFrame(rows.append_column(SOURCE_ROW, numbers)), rows.num_rows)
+    frame = session.createDataFrame(rows.append_column(SOURCE_ROW, numbers))
+    return Source(frame, rows.num_rows, rows.num_rows * width_of(frame.schema) + rows.nbytes)
 
 
 def _without_nanos(
