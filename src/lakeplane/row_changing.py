@@ -255,10 +255,12 @@ def _mode(statement: Statement, table: TableMetadata, how: RowHow) -> Mode:
 
 
 def _isolation(statement: Statement, table: TableMetadata, how: RowHow) -> Isolation | None:
-    if "isolation" in how:
-        return how["isolation"]
+    if how.get("isolation", "") is None:
+        return None
     name = f"write.{statement}.isolation-level"
-    text = how.get("options", {}).get(name) or table.properties.get(name, "serializable")
+    text = (
+        how.get("isolation") or how.get("options", {}).get(name) or table.properties.get(name, "serializable")
+    )
     levels: tuple[Isolation, ...] = get_args(Isolation)
     found = next((each for each in levels if each == text.strip().lower()), None)
     if found is None:

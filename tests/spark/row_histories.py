@@ -106,8 +106,7 @@ class History:
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
         kinds = (("u", "BIGINT"), ("id", "BIGINT"), ("a", "INT"), ("x", "DOUBLE"), ("s", "STRING"))
-        more = (("d", "DATE"), ("ts", "TIMESTAMP"), ("m", "DECIMAL(6,2)"), ("place", "STRUCT"))
-        self.columns = [Col(name, name, type_) for name, type_ in (*kinds, *more)]
+        more = [("d", "DATE"), ("ts", "TIMESTAMP"), ("m", "DECIMAL(6,2)"), ("place", "STRUCT")]
         self.version = self.chance.choice([2, 3])
         self.modes = [self.chance.choice(["copy-on-write", "merge-on-read"]) for _ in range(3)]
         properties = {"format-version": str(self.version)}
@@ -119,7 +118,10 @@ class History:
         properties["write.delete.granularity"] = self.chance.choice(["file", "file", "partition"])
         properties["write.delete.format.default"] = "parquet"
         self.format = properties["write.format.default"]
-        parts = [self._rule(each) for each in self.chance.sample(_PARTS, self.chance.choice([0, 0, 1, 1, 2]))]
+        # Files of ORC hold no parts of seconds before 1970.
+        more = [each for each in more if each[1] != "TIMESTAMP" or self.format != "orc"]
+        self.columns = [Col(name, name, type_) for name, type_ in (*kinds, *more)]
+        parts = self.chance.sample(self.rules(), self.chance.choice([0, 0, 1, 1, 2]))
         ddl = ", ".join(f"{each.name} {_DDL.get(each.type, each.type)}" for each in self.columns)
         self.say(f"v{self.version} {self.modes} {self.format} {parts}")
         self.views: dict[str, list[Any]] = {}
@@ -135,8 +137,10 @@ class History:
     def say(self, what: str) -> None:
         self.said.append(what)
 
-    def _rule(self, rule: str) -> str:
-        return rule.format(**{each.key: each.text() for each in self.columns if f"{{{each.key}}}" in rule})
+    def rules(self) -> list[str]:
+        """By what the table may be partitioned."""
+        names = {each.key: each.text() for each in self.columns}
+        return [each.format(**names) for each in _PARTS if any(f"{{{name}}}" in each for name in names)]
 
     # Rows
 
@@ -182,7 +186,7 @@ class History:
 
     def step(self) -> None:
         steps = [self.append] * 2 + [self.delete] * 3 + [self.update] * 3 + [self.merge] * 4
-        steps += [self.evolve] * 2 + [self.repartition] + [self.overwrite, self.upgrade, self.switch][:3]
+        steps += [self.evolve] * 2 + [self.repartition] + [self.overwrite, self.upgrade, self.switch]
         self.changed = set()
         self.chance.choice(steps)()
 
@@ -395,7 +399,6 @@ class History:
         self.columns.append(Col(f"{name} {self.number}", name, type_, default, default))
 
     def repartition(self) -> None:
-        known = {each.key for each in self.columns}
         fields = self.table.metadata.partition_spec.fields
         if fields and self.chance.random() < 0.4:
             name = self.chance.choice(fields).name
@@ -403,8 +406,7 @@ class History:
             with self.table.evolve() as change:
                 change.drop_partition_field(name)
             return
-        rules = [each for each in _PARTS if any(f"{{{name}}}" in each for name in known)]
-        rule = self._rule(self.chance.choice(rules))
+        rule = self.chance.choice(self.rules())
         self.say(f"partition by {rule}")
         try:
             with self.table.evolve() as change:

@@ -440,6 +440,12 @@ def test_arguments_that_nobody_knows_are_refused(make: Make) -> None:
         table.update({"v": "'x'"}, merge_schema=True)
     with pytest.raises(InvalidInput, match="isolation"):
         table.delete("id = 1", options={"write.delete.isolation-level": "none"})
+    before = files(table)
+    with pytest.raises(InvalidInput, match="isolation"):
+        table.delete("id = 1", isolation="serialisable")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="isolation"):
+        table.overwrite(numbered(1), isolation="serialisable")  # type: ignore[arg-type]
+    assert files(table) == before
     assert len(rows(table)) == 4
 
 
