@@ -191,7 +191,7 @@ class History:
         self.chance.choice(steps)()
 
     def append(self) -> None:
-        rows = [self.new_row() for _ in range(self.chance.choice([1, 4, 9]))]
+        rows = [self.new_row() for _ in range(self.chance.choice([1, 5, 12]))]
         self.say(f"append {len(rows)}")
         given = [each for each in self.columns if each.key == "u" or self.chance.random() < 0.9]
         self.table.append(self.arrow(rows, given))

@@ -18,6 +18,7 @@ from lakeplane.spark.merge import SOURCE_ROW, Merging, Source, met_rows, unmet_r
 from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
 from lakeplane.spark.row_positions import positions_of
 from lakeplane.spark.session import is_case_sensitive
+from lakeplane.spark.wire import stored_fields
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -83,7 +84,10 @@ def _naming_refused_rows() -> Iterator[None]:
 def remaining(survivors: DataFrame, rows: DataFrame | None, schema: Schema) -> DataFrame:
     """The rows that stay, and those that come, in the form in which they are written."""
     parts = [align_frame(each, schema) for each in (survivors, rows) if each is not None]
-    return functools.reduce(DataFrame.unionAll, parts)
+    # On their way, columns have names of their own where two differ in case only.
+    return functools.reduce(DataFrame.unionAll, parts).toDF(
+        *(each.name for each in stored_fields(schema.fields))
+    )
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:
