@@ -392,11 +392,12 @@ def test_nanoseconds_of_a_source_are_kept_or_refused(make: Make) -> None:
 ODD = ("a.b", "c d", "we`ird", "é", "select", "t", "s", "_file", "_pos", "_deleted")
 
 
-def test_columns_may_be_called_what_you_like(make: Make) -> None:
-    """Names with backticks could not be set, as these were taken out of them."""
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_columns_may_be_called_what_you_like(make: Make, form: str) -> None:
+    """Names with backticks could not be set, as these were taken out of them, nor be written by Arrow."""
     columns = {"id": [1, 2], **{name: ["x", "y"] for name in ODD}}
     ddl = ", ".join(["id BIGINT", *(f"`{name.replace('`', '``')}` STRING" for name in ODD)])
-    table = make(ddl, pa.table(columns))
+    table = make(ddl, pa.table(columns), properties={"write.format.default": form})
     quoted = {name: "`" + name.replace("`", "``") + "`" for name in ODD}
     table.update({quoted[name]: f"concat({quoted[name]}, '1')" for name in ODD}, f"{quoted['we`ird']} = 'x'")
     table.update({name: f"concat(t.{quoted[name]}, '2')" for name in ODD}, "id = 1")
