@@ -34,8 +34,10 @@ FREE = {
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_two_writers_come_one_after_the_other_or_one_is_told(
-    layout: tuple[int, tuple[str, ...]], tmp_path: Path, spark: SparkSession
+    layout: tuple[int, tuple[str, ...]], tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Nobody pulls the plug here, and waiting for the disk would take most of the time.
+    monkeypatch.setattr("os.fsync", lambda _: None)
     both = Both(tmp_path, spark, *layout)
     acts = both.acts()
     later = [*acts, *(each for act in acts if (each := as_snapshot(act)) is not None)]
