@@ -31,6 +31,7 @@ from lakeplane.model.types import Field
 from lakeplane.reading import Reader
 from lakeplane.spark.merge import Merging, source_here, source_of
 from lakeplane.spark.merge_keys import reachable
+from lakeplane.spark.metadata_columns import is_reserved
 from lakeplane.spark.row_changes import Found, find_deleted, find_merged, find_updated, remaining
 from lakeplane.spark.write import write_frame
 from lakeplane.writing import How, Written, is_spark_frame
@@ -73,9 +74,8 @@ class RowChange:
         self.said: dict[str, Any] = {
             key: value for key, value in how.items() if key in Write.__struct_fields__
         }
-        if table.has_row_lineage and (clash := {each.name for each in _LINEAGE} & _names(table.schema)):
-            problem = "rows of a table that has a column of this name cannot keep their identity"
-            raise NotSupported(problem, field=min(clash), hint="Rename the column")
+        _check_known(how)
+        _check_names(table)
 
     def delete(self, where: str) -> Change | None:
         """Delete rows that match. Files whose rows are known to match all are not even read."""
@@ -100,9 +100,10 @@ class RowChange:
 
     def merge(self, rows: Any, merging: Merging) -> Change | None:
         """Bring a source and the table together. The source is a frame of Spark, or rows in Arrow."""
-        source = source_of(rows) if is_spark_frame(rows) else source_here(self.reader.session, rows)
+        schema = self.table.schema
+        source = source_of(rows) if is_spark_frame(rows) else source_here(self.reader.session, rows, schema)
         everything = merging.of("not matched by source")
-        plan = self._plan(TRUE if everything else reachable(source, merging, self.table.schema))
+        plan = self._plan(TRUE if everything else reachable(source, merging, schema))
         target = self.reader.frame(plan, self._columns(plan.schema), placed=True)
         with find_merged(target, source, merging, plan.schema, self._carried) as found:
             return self._change(plan, found)
@@ -212,8 +213,26 @@ def _emptied(plan: ReadPlan, positions: Mapping[int, BitMap64]) -> set[int]:
     return {row for row, each in positions.items() if len(each) >= counts[row]}
 
 
-def _names(schema: Schema) -> set[str]:
-    return {each.name for each in schema.fields}
+def _check_known(how: RowHow) -> None:
+    """Refuse arguments that nobody would look at."""
+    unknown = next((each for each in how if each not in RowHow.__annotations__), None)
+    if unknown is not None:
+        raise TypeError(f"Unexpected keyword argument '{unknown}'")
+    if how.get("merge_schema", False):
+        hint = "Let a MERGE have with_schema_evolution(), or add columns with evolve() first"
+        raise InvalidInput("a change of rows does not change columns", field="merge_schema", hint=hint)
+
+
+def _check_names(table: TableMetadata) -> None:
+    """Refuse columns that Spark, or whoever looks for changed rows, would take for others."""
+    names = [each.name for each in table.schema.fields]
+    if clash := [each for each in names if is_reserved(each)]:
+        problem = "rows of a table that has a column of this name cannot be changed"
+        raise NotSupported(problem, field=clash[0], hint="Rename the column")
+    lineage = {each.name for each in _LINEAGE}
+    if table.has_row_lineage and (clash := [each for each in names if each.casefold() in lineage]):
+        problem = "rows of a table that has a column of this name cannot keep their identity"
+        raise NotSupported(problem, field=clash[0], hint="Rename the column")
 
 
 def _mode(statement: Statement, table: TableMetadata, how: RowHow) -> Mode:
@@ -229,10 +248,12 @@ def _mode(statement: Statement, table: TableMetadata, how: RowHow) -> Mode:
 
 
 def _isolation(statement: Statement, table: TableMetadata, how: RowHow) -> Isolation | None:
-    if "isolation" in how:
-        return how["isolation"]
+    if how.get("isolation", "") is None:
+        return None
     name = f"write.{statement}.isolation-level"
-    text = table.properties.get(name, "serializable")
+    text = (
+        how.get("isolation") or how.get("options", {}).get(name) or table.properties.get(name, "serializable")
+    )
     levels: tuple[Isolation, ...] = get_args(Isolation)
     found = next((each for each in levels if each == text.strip().lower()), None)
     if found is None:

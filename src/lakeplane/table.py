@@ -313,13 +313,19 @@ class Table:
         from lakeplane.reading import Reader  # noqa: PLC0415 - brings pyarrow
         from lakeplane.writing import Written  # noqa: PLC0415
 
-        self.refresh()
+        self._look_again()
         store = self._catalog.store_for(self._entry)
         with Written(store) as written:
             change = find(Reader.of(store, self._resources), written)
         if change is None:
             return Commit(table=self.name, metadata_location=self.metadata_location, attempts=0)
         return self._publish_files(change, store, written.paths)
+
+    def _look_again(self) -> None:
+        """Refresh, but never become another table that has the name by now."""
+        entry = self._catalog.load("table", self._entry.name)
+        same_table(self._entry, entry)
+        self._become(entry)
 
     def _write(self, rows: Any, how: How, change: Callable[[tuple[NewFiles, ...], Any], Change]) -> Commit:
         """Write rows as files, and publish them. What was certainly not published is deleted."""

@@ -10,7 +10,7 @@ paths tell which ones go, and the rest what deletes apply to them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, get_args
 
 import msgspec
 import pyarrow as pa
@@ -56,6 +56,12 @@ class Write(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Stage the snapshot under this id, to be audited and published by it."""
     wap_branch: str | None = None
     """Write to this branch in the place of main, to be audited there."""
+
+    def __post_init__(self) -> None:
+        given = getattr(self, "isolation", None)
+        if given is not None and given not in get_args(Isolation):
+            hint = f"One of {', '.join(get_args(Isolation))}"
+            raise InvalidInput(f"{given!r:.80} is no isolation level", field="isolation", hint=hint)
 
 
 class Append(Write, frozen=True, kw_only=True, eq=False):

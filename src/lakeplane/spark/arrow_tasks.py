@@ -36,6 +36,8 @@ def write_in_tasks(df: DataFrame, target: WriteTarget, recipe: Recipe) -> list[N
     """Write aligned rows (see ``align_frame``), each partition of the frame by a task of its own."""
     stored = msgspec.structs.replace(target, schema=stored_schema(target.schema))
     try:
+        # Columns are told by their places: PySpark does not take all names here.
+        df = df.toDF(*(f"c{place}" for place in range(len(df.columns))))
         answers = df.mapInArrow(_task(stored, recipe), ANSWER).toArrow()
     except Exception as failure:
         if "ModuleNotFoundError" in str(failure):

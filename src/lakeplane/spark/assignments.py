@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from lakeplane.model.types import Decimal, Field, Struct
 from lakeplane.spark.align import aligned_sql, default_sql
 from lakeplane.spark.scan_columns import quoted
 from lakeplane.spark.session import is_case_sensitive
+from lakeplane.spark.wire import stored_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +25,7 @@ ACTION: Final = "__lakeplane_action"
 """The column with the number of the clause that decides about a row; 0 if none does."""
 
 _DEFAULT: Final = "DEFAULT"
+_QUOTED: Final = re.compile("`((?:[^`]|``)*)`")
 _MOST_DIGITS: Final = 38
 
 
@@ -49,23 +52,27 @@ def assigned(
     """
     values: dict[int, Any] = {}
     for name, value in given.items():
-        field = _target(schema, name, alias, case_sensitive=case_sensitive)
+        field = named_field(schema, name, alias, case_sensitive=case_sensitive)
         if field.id in values:
             raise InvalidInput("it is assigned twice", field=schema.name_of(field.id))
         values[field.id] = value
     for field_id in values:
         _check_reachable(schema, field_id, values)
     return {
-        each.name: _assigned(each, F.col(f"{alias}.{quoted(each.name)}"), values) for each in schema.fields
+        each.name: _assigned(each, F.col(f"{quoted(alias)}.{quoted(each.name)}"), values)
+        for each in schema.fields
     }
 
 
-def _target(schema: Schema, name: str, alias: str, *, case_sensitive: bool) -> Field:
-    plain = name.replace("`", "")
-    found = schema.find_or_none(plain, case_sensitive=case_sensitive)
-    if found is None and plain.casefold().startswith(f"{alias.casefold()}."):
+def named_field(schema: Schema, name: str, alias: str, *, case_sensitive: bool) -> Field:
+    """The field that is to get a value, by a name as it is, or as SQL spells it, also behind the alias."""
+    plain = _QUOTED.sub(lambda found: found[1].replace("``", "`"), name)
+    for each in (name, plain):
+        if (found := schema.find_or_none(each, case_sensitive=case_sensitive)) is not None:
+            return found
+    if plain.casefold().startswith(f"{alias.casefold()}."):
         plain = plain[len(alias) + 1 :]
-    return found or schema.find(plain, case_sensitive=case_sensitive)
+    return schema.find(plain, case_sensitive=case_sensitive)
 
 
 def _check_reachable(schema: Schema, field_id: int, values: Mapping[int, Any]) -> None:
@@ -93,6 +100,11 @@ def _assigned(field: Field, now: Column, values: Mapping[int, Any]) -> Column:
     return F.struct(*inside)
 
 
+def columns_of(alias: str, names: Sequence[str]) -> dict[str, Column]:
+    """Columns of one side of a join, whatever the other side has."""
+    return {each: F.col(f"{quoted(alias)}.{quoted(each)}") for each in names}
+
+
 def _any_inside(type_: Struct, values: Mapping[int, Any]) -> bool:
     return any(
         each.id in values or (isinstance(each.type, Struct) and _any_inside(each.type, values))
@@ -108,7 +120,7 @@ def value_of(field: Field, given: Any) -> Column:
 
 
 def with_values(
-    rows: DataFrame, schema: Schema, clauses: Mapping[int, Mapping[str, Column]], keep: Sequence[str]
+    rows: DataFrame, schema: Schema, clauses: Mapping[int, Mapping[str, Column]], keep: Mapping[str, Column]
 ) -> DataFrame:
     """The new values of rows, each by the clause that decides about it, in the types of the table.
 
@@ -118,12 +130,12 @@ def with_values(
         rows: A frame with the column ``ACTION``.
         schema: The columns of the table.
         clauses: The values by the number of the clause; columns that are not named take their defaults.
-        keep: Columns of the frame that stay, beside ``ACTION``.
+        keep: Columns that stay, beside ``ACTION``, by the names that they are to have.
     """
     case_sensitive = is_case_sensitive(rows.sparkSession)
-    keep = [ACTION, *keep]
     raw = rows.select(
-        *keep,
+        ACTION,
+        *[column.alias(name) for name, column in keep.items()],
         *[
             F.when(F.col(ACTION) == number, value).alias(_raw(number, place))
             for number, values in clauses.items()
@@ -141,12 +153,11 @@ def with_values(
             name: _rounded(_raw(number, i), types[_raw(number, i)], each.dataType)
             for i, (name, each) in enumerate(zip(names, given, strict=True))
         }
-        for name, sql in aligned_sql(
-            schema, given, sources.__getitem__, case_sensitive=case_sensitive
-        ).items():
-            found.setdefault(name, []).append(f"WHEN {ACTION} = {number} THEN {sql}")
+        stored = aligned_sql(schema, given, sources.__getitem__, case_sensitive=case_sensitive)
+        for field, sql in zip(stored_fields(schema.fields), stored.values(), strict=True):
+            found.setdefault(field.name, []).append(f"WHEN {ACTION} = {number} THEN {sql}")
     columns = (f"CASE {' '.join(sql)} END AS {quoted(name)}" for name, sql in found.items())
-    return raw.selectExpr(*map(quoted, keep), *columns)
+    return raw.selectExpr(ACTION, *map(quoted, keep), *columns)
 
 
 def _raw(number: int, place: int) -> str:

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql import types as s
 
 from lakeplane.spark.session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _WIDTHS: Final[dict[type[s.DataType], int]] = {
     s.BooleanType: 1,
@@ -62,6 +63,22 @@ def _is_repeatable(rows: DataFrame) -> bool:
 def width_of(schema: s.StructType) -> int:
     """How many bytes a row takes in memory, about."""
     return 16 + sum(_width(each.dataType) for each in schema.fields)
+
+
+def variable_widths(schema: s.StructType) -> list[Column]:
+    """What tells how many bytes more the values of some columns take, one sum for each of them."""
+    found = []
+    names = [each.name.casefold() for each in schema.fields]
+    for each in schema.fields:
+        if names.count(each.name.casefold()) > 1:
+            continue  # nobody can say which one is meant
+        column = F.col(f"`{each.name.replace('`', '``')}`")
+        match each.dataType:
+            case s.StringType() | s.BinaryType():
+                found.append(F.sum(F.octet_length(column)))
+            case s.ArrayType() | s.MapType():
+                found.append(F.sum(F.size(column)) * _NESTED)
+    return found
 
 
 def _width(type_: s.DataType) -> int:

@@ -15,9 +15,18 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from lakeplane.errors import InvalidInput
 from lakeplane.model.schema import Schema
-from lakeplane.spark.assignments import ACTION, assigned, expression, value_of, with_values
-from lakeplane.spark.held import pinned, width_of
-from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
+from lakeplane.model.types import NANOS
+from lakeplane.spark.assignments import (
+    ACTION,
+    assigned,
+    columns_of,
+    expression,
+    named_field,
+    value_of,
+    with_values,
+)
+from lakeplane.spark.held import pinned, variable_widths, width_of
+from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION, is_reserved
 from lakeplane.spark.scan_columns import quoted
 from lakeplane.spark.session import is_case_sensitive
 
@@ -90,23 +99,72 @@ class Source(NamedTuple):
     """With the column ``SOURCE_ROW``."""
     size: int
     """How many there are."""
+    bytes: int
+    """What they take in memory, about."""
 
     @property
     def is_small(self) -> bool:
         """Whether it is sent to all tasks."""
-        return self.size * width_of(self.rows.schema) <= _SENT_AROUND
+        return self.bytes <= _SENT_AROUND
 
 
 def source_of(rows: DataFrame) -> Source:
     """Number the rows of a source, and keep them."""
+    _check_names(rows.columns)
     kept = pinned(rows.withColumn(SOURCE_ROW, F.monotonically_increasing_id()))
-    return Source(kept, kept.count())
+    count, *lengths = kept.agg(F.count(F.lit(1)), *variable_widths(kept.schema)).collect()[0]
+    return Source(kept, count, count * width_of(kept.schema) + sum(each or 0 for each in lengths))
 
 
-def source_here(session: SparkSession, rows: pa.Table) -> Source:
-    """A source of rows that are in this process."""
+def source_here(session: SparkSession, rows: pa.Table, schema: Schema) -> Source:
+    """A source of rows that are in this process, for a table with some columns."""
+    _check_names(rows.column_names)
+    for place, field in enumerate(rows.schema):
+        values = _without_nanos(rows[place], field, schema, cased=is_case_sensitive(session))
+        rows = rows.set_column(place, field.name, values)
     numbers = pa.array(range(rows.num_rows), pa.int64())
-    return Source(session.createDataFrame(rows.append_column(SOURCE_ROW, numbers)), rows.num_rows)
+    frame = session.createDataFrame(rows.append_column(SOURCE_ROW, numbers))
+    return Source(frame, rows.num_rows, rows.num_rows * width_of(frame.schema) + rows.nbytes)
+
+
+def _without_nanos(
+    values: pa.ChunkedArray, given: pa.Field, schema: Schema, *, cased: bool
+) -> pa.ChunkedArray:
+    """Values as Spark can hold them, which knows no nanoseconds: its own way is to cut them off.
+
+    What goes by its name to a column of nanoseconds becomes their number, as Spark sees such columns.
+    """
+    micros = _in_micros(given.type)
+    if micros == given.type:
+        return values
+    field = schema.find_or_none(given.name, case_sensitive=cased)
+    if field is not None and field.type in NANOS and pa.types.is_timestamp(given.type):
+        return values.cast(pa.int64())
+    try:
+        return values.cast(micros)
+    except pa.ArrowInvalid:
+        hint = "Round them, or give them as numbers"
+        problem = "it has nanoseconds, which Spark has not"
+        raise InvalidInput(problem, field=given.name, hint=hint) from None
+
+
+def _in_micros(type_: pa.DataType) -> pa.DataType:
+    match type_:
+        case pa.TimestampType() if type_.unit == "ns":
+            return pa.timestamp("us", type_.tz)
+        case pa.Time64Type() if type_.unit == "ns":
+            return pa.time64("us")
+        case pa.StructType():
+            return pa.struct([each.with_type(_in_micros(each.type)) for each in type_])
+        case pa.ListType():
+            return pa.list_(type_.value_field.with_type(_in_micros(type_.value_type)))
+        case _:
+            return type_
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if clash := next((each for each in names if is_reserved(each)), None):
+        raise InvalidInput("the source has a column of a name that is taken", field=clash, hint="Rename it")
 
 
 def met_rows(
@@ -140,7 +198,8 @@ def met_rows(
         for number, each in merging.of("matched", "not matched by source").items()
         if each.does == "update"
     }
-    return with_values(rows, schema, updates, [FILE_NUMBER, ROW_POSITION, SOURCE_ROW, *carried])
+    own = columns_of(merging.target, [FILE_NUMBER, ROW_POSITION, *carried])
+    return with_values(rows, schema, updates, {**own, SOURCE_ROW: F.col(SOURCE_ROW)})
 
 
 def unmet_rows(source: Source, met: DataFrame, merging: Merging, schema: Schema) -> DataFrame | None:
@@ -152,7 +211,7 @@ def unmet_rows(source: Source, met: DataFrame, merging: Merging, schema: Schema)
     rows = source.rows.join(known, SOURCE_ROW, "left_anti").alias(merging.source)
     rows = rows.withColumn(ACTION, _chosen(inserts)).where(F.col(ACTION) > 0)
     values = {number: _inserted(each, source.rows, merging, schema) for number, each in inserts.items()}
-    return with_values(rows, schema, values, []).drop(ACTION)
+    return with_values(rows, schema, values, {}).drop(ACTION)
 
 
 def _chosen(clauses: Mapping[int, Clause]) -> Column:
@@ -186,8 +245,7 @@ def _inserted(clause: Clause, source: DataFrame, merging: Merging, schema: Schem
         }
     found: dict[str, Column] = {}
     for name, value in given.items():
-        plain = name.replace("`", "").removeprefix(f"{merging.target}.")
-        field = schema.find(plain, case_sensitive=cased)
+        field = named_field(schema, name, merging.target, case_sensitive=cased)
         if schema.parent_of(field.id) is not None:
             raise InvalidInput("only whole columns can be inserted", field=name)
         if field.name in found:
@@ -204,5 +262,5 @@ def _of_source(source: DataFrame, merging: Merging, schema: Schema, *, cased: bo
         if not fields and not cased:
             fields = [each for each in schema.fields if each.name.casefold() == name.casefold()]
         if len(fields) == 1:
-            found[fields[0].name] = F.col(f"{merging.source}.{quoted(name)}")
+            found[fields[0].name] = F.col(f"{quoted(merging.source)}.{quoted(name)}")
     return found

@@ -22,6 +22,8 @@ FILE_NUMBER: Final = "__lakeplane_row_file"
 ROW_POSITION: Final = "__lakeplane_row_pos"
 """Where a row lies, for who changes rows: the row of its file in ``plan.files``, and its position there."""
 
+_RESERVED: Final = ("__lakeplane_", "_metadata")
+
 _STORED: Final = ("_row_id", "_last_updated_sequence_number")
 _NEEDS: Final = {
     "_file": {FILE},
@@ -31,6 +33,12 @@ _NEEDS: Final = {
     "_row_id": {POSITION, FIRST_ROW},
     "_last_updated_sequence_number": {FIRST_ROW, SEQUENCE},
 }
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name begins like those of columns that are added, or is that of Spark's own hidden column."""
+    own, hidden = _RESERVED
+    return name.casefold().startswith(own) or name.casefold() == hidden
 
 
 def metadata_field(name: str, table: TableMetadata) -> Field | None:

@@ -8,6 +8,7 @@ how files get to Spark in ``file_list``.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -100,7 +101,7 @@ def read_plan(
     _check(plan)
     filtered = where is not None and any(each != TRUE for each in plan.residuals)
     shown = chosen(session, plan.table, plan.schema, columns)
-    read = _with_references(plan, shown) if filtered else shown
+    read = _with_references(plan, shown, where) if filtered and where is not None else shown
     _prepare(session, read)
     more = (FILE_NUMBER, ROW_POSITION) if placed else (FILE_NUMBER,) if by_file else ()
     rows = _Rows(session, numbered(plan), access)
@@ -197,15 +198,25 @@ def _column(session: SparkSession, table: TableMetadata, schema: Schema, name: s
     return same[0]
 
 
-def _with_references(plan: ReadPlan, shown: list[Field]) -> list[Field]:
-    """What must be read to show some columns and to filter."""
+def _with_references(plan: ReadPlan, shown: list[Field], where: str) -> list[Field]:
+    """What must be read to show some columns and to filter.
+
+    That is more than the predicate refers to: a part of the text that can never hold is no part of it.
+    """
     known = {each.id for each in shown}
     if any(isinstance(each, Opaque) for each in leaves(plan.predicate)):
         # Only Spark understands it, so only Spark knows what it needs; it reads no more than that.
         needed = {each.id for each in plan.schema.fields}
     else:
         needed = {_top(plan.schema, field_id) for field_id in references(plan.predicate)}
+        needed |= {each.id for each in plan.schema.fields if _is_named(each.name, where)}
     return shown + [each for each in plan.schema.fields if each.id in needed - known]
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Whether a text of SQL may name a column."""
+    spelt = re.escape(name.casefold().replace("`", "``"))
+    return re.search(rf"(?<!\w){spelt}(?!\w)", text.casefold()) is not None
 
 
 def _top(schema: Schema, field_id: int) -> int:

@@ -12,12 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from lakeplane.model.schema import Schema
 from lakeplane.spark.align import align_frame, row_refused
-from lakeplane.spark.assignments import ACTION, assigned, with_values
+from lakeplane.spark.assignments import ACTION, assigned, columns_of, with_values
 from lakeplane.spark.held import held
 from lakeplane.spark.merge import SOURCE_ROW, Merging, Source, met_rows, unmet_rows
 from lakeplane.spark.metadata_columns import FILE_NUMBER, ROW_POSITION
 from lakeplane.spark.row_positions import positions_of
 from lakeplane.spark.session import is_case_sensitive
+from lakeplane.spark.wire import stored_fields
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -48,7 +49,7 @@ def find_updated(
     cased = is_case_sensitive(rows.sparkSession)
     changes = assigned(schema, values, _UPDATED, case_sensitive=cased)
     acting = rows.alias(_UPDATED).withColumn(ACTION, F.lit(1))
-    changed = with_values(acting, schema, {1: changes}, [*_PLACES, *carried])
+    changed = with_values(acting, schema, {1: changes}, columns_of(_UPDATED, [*_PLACES, *carried]))
     with held(changed) as kept, _naming_refused_rows():
         yield Found(positions_of(kept), kept.drop(*_PLACES, ACTION))
 
@@ -83,7 +84,10 @@ def _naming_refused_rows() -> Iterator[None]:
 def remaining(survivors: DataFrame, rows: DataFrame | None, schema: Schema) -> DataFrame:
     """The rows that stay, and those that come, in the form in which they are written."""
     parts = [align_frame(each, schema) for each in (survivors, rows) if each is not None]
-    return functools.reduce(DataFrame.unionAll, parts)
+    # On their way, columns have names of their own where two differ in case only.
+    return functools.reduce(DataFrame.unionAll, parts).toDF(
+        *(each.name for each in stored_fields(schema.fields))
+    )
 
 
 def _together(parts: Sequence[DataFrame]) -> DataFrame | None:
