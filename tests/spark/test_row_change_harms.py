@@ -513,7 +513,7 @@ def test_only_files_that_certainly_are_not_published_are_deleted(
 
 def test_a_store_that_fails_leaves_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """New data files stayed when the deletes beside them could not be written."""
-    from lakeplane import row_changing  # noqa: PLC0415
+    from lakeplane import writing  # noqa: PLC0415
     from lakeplane.errors import NoSpace  # noqa: PLC0415
 
     table = make()
@@ -522,7 +522,7 @@ def test_a_store_that_fails_leaves_nothing(make: Make, monkeypatch: pytest.Monke
     def full(*_: Any, **__: Any) -> None:
         raise NoSpace("it is full")
 
-    monkeypatch.setattr(row_changing, "write_unique", full)
+    monkeypatch.setattr(writing, "write_unique", full)
     monkeypatch.setattr("lakeplane.storage.local.LocalStore.put", full)
     with pytest.raises(NoSpace):
         table.update({"v": "'x'"}, "id = 1")
