@@ -13,10 +13,12 @@ from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entr
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
+from lakeplane.catalog.paimon_warehouse import PaimonWarehouse
 from lakeplane.errors import (
     AlreadyExists,
     InvalidInput,
     LakeplaneError,
+    NotFound,
     OutcomeUnknown,
     StorageError,
 )
@@ -35,6 +37,7 @@ from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.paimon_table import PaimonTable
 from lakeplane.purging import check_only_name, own_files
 from lakeplane.resources import Resources
 from lakeplane.table import Table, View
@@ -48,8 +51,11 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
 class Lake:
     """A catalog, with everything in it."""
 
-    def __init__(self, catalog: Catalog, resources: Resources | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, resources: Resources | None = None, paimon: PaimonWarehouse | None = None
+    ) -> None:
         self._catalog = catalog
+        self._paimon = paimon
         self._resources = resources or Resources(ManifestCache())
 
     def __repr__(self) -> str:
@@ -57,7 +63,15 @@ class Lake:
 
     def namespaces(self, under: str | Namespace | None = None) -> list[str]:
         """The namespaces directly inside another one, or at the top."""
-        return [show(each) for each in self._catalog.namespaces(parse_namespace(under))]
+        return [show(each) for each in self._namespaces(parse_namespace(under))]
+
+    def _namespaces(self, under: Namespace) -> list[Namespace]:
+        """Those of the catalog, and at the top the databases of Paimon."""
+        if self._paimon is None or (under and not self._paimon.has(under)):
+            return self._catalog.namespaces(under)
+        if not under:
+            return sorted({*self._catalog.namespaces(), *self._paimon.databases()})
+        return self._catalog.namespaces(under) if under in self._catalog.namespaces() else []
 
     def namespace(self, namespace: str | Namespace) -> FrozenDict[str, str]:
         """The properties of a namespace."""
@@ -84,26 +98,46 @@ class Lake:
 
     def tables(self, namespace: str | Namespace | None = None) -> list[str]:
         """The names of the tables in a namespace; without one, in all of them."""
-        return [str(name) for each in self._within(namespace) for name in self._catalog.names("table", each)]
+        return [str(name) for each in self._within(namespace) for name in self._tables(each)]
+
+    def _tables(self, namespace: Namespace) -> list[Name]:
+        if self._paimon is None or not self._paimon.has(namespace):
+            return self._catalog.names("table", namespace)
+        known = namespace in self._catalog.namespaces()
+        others = self._catalog.names("table", namespace) if known else []
+        return sorted({*others, *self._paimon.names(namespace)})
 
     def views(self, namespace: str | Namespace | None = None) -> list[str]:
         """The names of the views in a namespace; without one, in all of them."""
-        return [str(name) for each in self._within(namespace) for name in self._catalog.names("view", each)]
+        return [str(name) for each in self._within(namespace) for name in self._views(each)]
+
+    def _views(self, namespace: Namespace) -> list[Name]:
+        is_other = self._paimon is not None and self._paimon.has(namespace)
+        if is_other and namespace not in self._catalog.namespaces():
+            return []
+        return self._catalog.names("view", namespace)
 
     def _within(self, namespace: str | Namespace | None) -> list[Namespace]:
         if namespace:
             return [parse_namespace(namespace)]
         found: list[Namespace] = []
-        waiting: list[Namespace] = self._catalog.namespaces()
+        waiting: list[Namespace] = self._namespaces(())
         while waiting:
             each = waiting.pop(0)
             found.append(each)
-            waiting += self._catalog.namespaces(each)
+            waiting += self._namespaces(each)
         return sorted(found)
 
-    def table(self, name: str | Name) -> Table:
-        """A table as it is now."""
-        return self._table(self._catalog.load("table", parse_name(name)))
+    def table(self, name: str | Name) -> Table | PaimonTable:
+        """A table as it is now. In a directory, one of Iceberg comes before one of Paimon with its name."""
+        full = parse_name(name)
+        try:
+            return self._table(self._catalog.load("table", full))
+        except NotFound:
+            home = None if self._paimon is None else self._paimon.find(full)
+            if self._paimon is None or home is None:
+                raise
+        return PaimonTable(str(full), home, self._paimon.store(), self._resources)
 
     def _table(self, entry: Entry) -> Table:
         return Table(self._catalog, entry, self._resources)

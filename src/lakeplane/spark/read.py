@@ -309,7 +309,7 @@ def _from_partition(field: Field, recipe: Recipe) -> Recipe:
     return Recipe(field, recipe.read, value, frozenset({name}))
 
 
-_OPTIONS: Final = {
+READER_OPTIONS: Final = {
     "PARQUET": {
         # Dates before 1582 are what they are in the Gregorian calendar, whatever a session says.
         "datetimeRebaseMode": "CORRECTED",
@@ -318,6 +318,7 @@ _OPTIONS: Final = {
     },
     "ORC": {"orc.proleptic.gregorian.default": "true", "mergeSchema": "false"},
 }
+"""What every scan of data files of a format is told, whatever a session says."""
 
 
 def _load(
@@ -338,7 +339,7 @@ def _load(
             files,
             file_format,
             schema,
-            options=_OPTIONS.get(file_format.upper()),
+            options=READER_OPTIONS.get(file_format.upper()),
             scratch=access.scratch,
             schemes=access.schemes,
             hand_over=access.hand_over or find_way(session, access.scratch),
