@@ -34,16 +34,10 @@ def _told(value: Any, type_: Any) -> Any:
             return None
         case decimal.Decimal():
             return f"{value:f}"
-        case dt.datetime():
-            text = value.isoformat()
-            if isinstance(type_.kind, Timestamp) and type_.kind.zoned:
-                return text + "+00:00"
-            return text
-        case dt.date():
-            return value.isoformat()
-        case dt.time():
-            whole = (value.hour * 60 + value.minute) * 60 + value.second
-            return whole * 1000 + value.microsecond // 1000
+        case dt.datetime() if isinstance(type_.kind, Timestamp) and type_.kind.zoned:
+            return value.isoformat() + "+00:00"
+        case dt.date() | dt.time():
+            return _time(value)
         case bytes() | bytearray():
             return {"b64": base64.b64encode(bytes(value)).decode()}
         case dict() if isinstance(type_.kind, PaimonMap):
@@ -55,6 +49,13 @@ def _told(value: Any, type_: Any) -> Any:
             return {each.name: _told(value[each.name], each.type) for each in type_.kind.fields}
         case _:
             return value
+
+
+def _time(value: dt.date | dt.time) -> Any:
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    whole = (value.hour * 60 + value.minute) * 60 + value.second
+    return whole * 1000 + value.microsecond // 1000
 
 
 def spelled(value: Any) -> Any:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,3 +42,107 @@ def test_tables_of_other_writers_have_the_rows_that_they_say(
         map(spelled, facts["rows"]), key=lambda row: [str(row[key]).zfill(12) for key in facts["sort_keys"]]
     )
     assert found == wanted
+
+
+def values(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()), key=str)
+
+
+def test_columns_are_found_in_the_schema_of_each_file_and_states_have_those_of_their_time(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """`old` was a text in the first schema, was dropped, and is a date now: its texts must not show."""
+    table = opened("java09_evolved", tmp_path, spark)
+    first = [(1, 10, "a"), (2, 20, "b")]
+    for at in ("before", "dev", 1):
+        assert values(table.read(at=at)) == first
+    assert values(table.read(branch="dev")) == first
+    assert values(table.read(at=2)) == [(1, 10, "a", None), (2, 20, "b", None), (3, 30, "c", 1.5)]
+    moment = dt.datetime.fromtimestamp(table.snapshots[1].time_millis / 1000, dt.UTC)
+    assert values(table.read(["renamed"], at=moment)) == [("a",), ("b",), ("c",)]
+    assert values(table.read(["id"], where="v > 15 and old is null")) == [(2,), (3,)]
+    assert values(table.read(["v"], where="old = DATE'2022-01-08'")) == [(5_000_000_000,)]
+    assert table.refs["kept"] == ("tag", 3)
+    assert table.refs["dev"] == ("branch", 1)
+    assert values(table.changes(1, 2, ["id"])) == [("+I", 3)]
+    with pytest.raises(lp.InvalidInput, match="no column 'renamed'"):
+        table.read(["renamed"])
+
+
+def test_what_was_compacted_is_read_without_merging(tmp_path: Path, spark: SparkSession) -> None:
+    table = opened("java09_p_dedup", tmp_path, spark)
+    compacted = values(table.read(["dt", "id"], read_optimized=True))
+    assert compacted == values(table.read(["dt", "id"], where="dt = 'p1'", at=3))
+    assert table.explain("id = 3").counts.files_by_bucket == 7
+
+
+@pytest.mark.parametrize("name", ["pp21_p_dedup", "java09_p_dedup", "java09_p_dv", "java09_part_types"])
+def test_pruned_reads_have_the_rows_of_filtered_ones(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    table = opened(name, tmp_path, spark)
+    full = table.read().cache()
+    for where in ("id = 3", "id between 2 and 4", "id is null or id > 100"):
+        assert values(table.read(where=where)) == values(full.where(where))
+    keys = [each for each in table.partition_keys if each in ("dt", "d")]
+    for where in (f"{key} is null or {key} = '{value}'" for key in keys for value in ("p1", "2024-01-02")):
+        if name == "java09_part_types" or "p1" in where:
+            assert values(table.read(where=where)) == values(full.where(where))
+    full.unpersist()
+
+
+def test_changelogs_are_read_row_by_row(tmp_path: Path, spark: SparkSession) -> None:
+    table = opened("pp21_p_cl", tmp_path, spark)
+    found = values(table.changes(0, columns=["id", "v"]))
+    assert found == [("+I", 0, 1, "a"), ("+I", 1, 2, "b"), ("+U", 3, 1, "a2"), ("-D", 4, 2, "b")]
+    assert values(table.changes(1, columns=["id"], where="v = 'b'")) == [("-D", 4, 2)]
+
+
+def test_columns_that_would_be_cut_are_refused_by_name(tmp_path: Path, spark: SparkSession) -> None:
+    """A BIGINT that became an INT would wrap around, or be null."""
+    home = unpacked(stored("java09_evolved"), tmp_path)
+    last = max((home / "schema").iterdir())
+    document = json.loads(last.read_text())
+    assert document["fields"][1]["type"] == "BIGINT"
+    document["fields"][1]["type"] = "SMALLINT"
+    last.write_text(json.dumps(document))
+    table = lp.open(home, spark=spark)
+    with pytest.raises(lp.NotSupported, match=r"v: files have it as (BIG)?INT"):
+        table.read()
+    assert len(values(table.read(["id"]))) == 4
+
+
+def test_options_that_would_be_merged_otherwise_are_refused_by_name(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    home = unpacked(stored("pp21_p_agg"), tmp_path)
+    path = max((home / "schema").iterdir())
+    document = json.loads(path.read_text())
+    document["options"]["fields.total.aggregate-function"] = "nested_update"
+    path.write_text(json.dumps(document))
+    with pytest.raises(lp.NotSupported, match=r"options\.fields\.total\.aggregate-function"):
+        lp.open(home, spark=spark).read()
+
+
+@pytest.mark.parametrize("way", ["log", "paths"])
+def test_reads_through_connect(tmp_path: Path, way: str) -> None:
+    names = ["java09_p_dedup", "java09_p_dv", "java09_a_avro", "java09_evolved"]
+    homes = [str(unpacked(stored(name), tmp_path)) for name in names]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.spark.connect_paimon", str(tmp_path), way, *homes]
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=root
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout[done.stdout.index('{"connect"') :])
+    assert found["connect"]
+    for name, home in zip(names, homes, strict=True):
+        facts = stored(name).facts
+        wanted = sorted(str(row["id"]) for row in facts["rows"])
+        assert sorted(row[0] for row in found[home]) == wanted
+        assert len(found[home][0]) == len(facts["rows"][0])

@@ -243,10 +243,13 @@ def _partial(field: Field, merging: Merging, groups: dict[str, tuple[str, ...]])
     function = _partial_function(merging.schema, field.name, groups)
     if function is not None:
         rule = _rule_named(merging.schema, field.name, function)
-        return fold(rule, column, adds, F.when(any_there, F.col(_ORDER)))
-    # What is taken back is null, but for the sequence, which goes on.
-    value = column if field.name in sequence else F.when(adds, column)
-    return F.max_by(value, place)
+        found = fold(rule, column, adds, F.when(any_there, F.col(_ORDER)))
+    else:
+        # What is taken back is null, but for the sequence, which goes on.
+        value = column if field.name in sequence else F.when(adds, column)
+        found = F.max_by(value, place)
+    alone = F.max_by(column, F.col(_ORDER))
+    return F.when(F.count(F.lit(1)) == 1, alone).otherwise(found)
 
 
 # Aggregations.
