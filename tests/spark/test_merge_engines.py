@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.orc import write_table as write_orc
 
 import lakeplane as lp
+from lakeplane.avro.write import write_avro
 from lakeplane.paimon.layout import bucket_folder
 from lakeplane.paimon.schema import TableSchema
 from tests.paimon.built import Built, Row, make_schema
@@ -46,6 +48,7 @@ class Case(NamedTuple):
     kinds: tuple[int, ...]
     merge: Callable[[list[Row]], Row | None]
     order: Callable[[Row], Any] = lambda row: row["_seq"]
+    formats: tuple[str, ...] = ("parquet",)
 
 
 def nulls_first(value: Any) -> tuple[bool, Any]:
@@ -164,6 +167,7 @@ PARTIAL = {"merge-engine": "partial-update"}
 
 CASES = {
     "deduplicate": Case("ab", {}, (0, 1, 2, 3), last),
+    "files of all formats": Case("abcf", {}, (0, 2, 3), last, formats=("parquet", "orc", "avro")),
     "deduplicate by sequence": Case(
         "abgk",
         {"sequence.field": "g,k"},
@@ -244,7 +248,32 @@ def value_of(chance: random.Random, name: str) -> Any:
             return chance.randint(0, 4)
 
 
-def written(folder: Path, table: Built, rows: Sequence[Row], **told: Any) -> Row:
+def parquet(rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink)
+    return sink.getvalue()
+
+
+def orc(rows: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    write_orc(rows, sink)
+    return sink.getvalue()
+
+
+AVRO = {"int8": "int", "int32": "int", "int64": "long", "string": "string", "double": "double"}
+
+
+def avro(rows: pa.Table) -> bytes:
+    fields = [
+        {"name": each.name, "type": ["null", AVRO[str(each.type)]], "default": None} for each in rows.schema
+    ]
+    return write_avro(rows, {"type": "record", "name": "row", "fields": fields}, metadata={})
+
+
+WRITERS = {"parquet": parquet, "orc": orc, "avro": avro}
+
+
+def written(folder: Path, table: Built, rows: Sequence[Row], ending: str, **told: Any) -> Row:
     """A file with some rows, as Paimon writes it, and its entry."""
     schema = table.schema
     ordered = sorted(rows, key=lambda row: row["id"])
@@ -260,14 +289,14 @@ def written(folder: Path, table: Built, rows: Sequence[Row], **told: Any) -> Row
         if pa.types.is_map(kind):
             values = [None if each is None else list(each.items()) for each in values]
         columns[name] = pa.array(values, kind)
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink)
+    data = WRITERS[ending](pa.table(columns))
     has_nested = any(name in ("l", "m") for name in names)
-    entry = table.file(rows, stats=not has_nested, file_size=len(sink.getvalue()), **told)
+    entry = table.file(rows, stats=not has_nested, file_size=len(data), **told)
+    entry["file_name"] = entry["file_name"].removesuffix("parquet") + ending
     parts = ["h"], [str(rows[0]["h"])]
     place = folder / bucket_folder(schema.settings, *parts, entry["bucket"]) / entry["file_name"]
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(sink.getvalue())
+    place.write_bytes(data)
     return entry
 
 
@@ -294,7 +323,8 @@ def make_table(folder: Path, case: Case, chance: random.Random) -> list[Row]:
             for row in rows:
                 known.setdefault(row["id"], []).append(row)
             # Some writers say of every file that nothing in it is deleted.
-            entries.append(written(folder, table, rows, delete_row_count=0))
+            ending = chance.choice(case.formats)
+            entries.append(written(folder, table, rows, ending, delete_row_count=0))
         for rows in known.values():
             found = case.merge(sorted(rows, key=case.order))
             if found is not None:

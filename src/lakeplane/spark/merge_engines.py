@@ -56,17 +56,17 @@ class Merging(NamedTuple):
         return self.schema.trimmed_primary_keys
 
 
-def check_merging(schema: TableSchema) -> None:
+def check_merging(schema: TableSchema, fields: Sequence[Field]) -> None:
     """Refuse what this release would merge in another way than Paimon does, by the name of the option."""
     options = schema.settings
     if options.merge_engine == "aggregation":
-        for each in schema.fields:
+        for each in fields:
             _rule(schema, each.name)
     elif options.merge_engine == "partial-update":
-        _check_partial(schema)
+        _check_partial(schema, fields)
 
 
-def _check_partial(schema: TableSchema) -> None:
+def _check_partial(schema: TableSchema, fields: Sequence[Field]) -> None:
     options = schema.settings
     if options.remove_record_on_sequence_group:
         key = "partial-update.remove-record-on-sequence-group"
@@ -74,7 +74,7 @@ def _check_partial(schema: TableSchema) -> None:
     if options.remove_record_on_delete and options.sequence_groups:
         raise _refused("partial-update.remove-record-on-delete", "true beside sequence groups")
     groups = _groups_of(options)
-    for each in schema.fields:
+    for each in fields:
         name = _partial_function(schema, each.name, groups)
         if name is None:
             continue

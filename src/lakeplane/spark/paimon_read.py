@@ -67,9 +67,9 @@ def read_paimon(
     ``location`` is the directory of the table. ``where`` is the text that the plan was made with; the plan
     must be made with the session's time zone and its sense of case.
     """
-    if plan.merges:
-        check_merging(plan.schema)
     shown, read = _fields(session, plan, columns, where)
+    if plan.merges:
+        check_merging(plan.schema, read)
     source = _source(session, plan, location, access)
     files = source.plan.files
     raw = plain(files["raw"])
