@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.orc import write_table as write_orc
+from pyspark.errors import PySparkException
 
 import lakeplane as lp
 from lakeplane.avro.write import write_avro
@@ -300,6 +301,14 @@ def written(folder: Path, table: Built, rows: Sequence[Row], ending: str, **told
     return entry
 
 
+def commit(folder: Path, table: Built, entries: Sequence[Row]) -> None:
+    table.commit(entries)
+    for path, data in table.content.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+
+
 def make_table(folder: Path, case: Case, chance: random.Random) -> list[Row]:
     """Write a table of many histories; give the rows that it has, by the plain loop."""
     columns = {"h": "INT NOT NULL", "id": "INT NOT NULL", **{name: TYPES[name] for name in case.columns}}
@@ -329,11 +338,7 @@ def make_table(folder: Path, case: Case, chance: random.Random) -> list[Row]:
             found = case.merge(sorted(rows, key=case.order))
             if found is not None:
                 wanted.append({name: found[name] for name in columns})
-    table.commit(entries)
-    for path, data in table.content.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data)
+    commit(folder, table, entries)
     return sorted(wanted, key=lambda row: (row["h"], row["id"]))
 
 
@@ -359,3 +364,24 @@ def test_spark_merges_rows_as_a_plain_loop_does(name: str, tmp_path: Path, spark
         found = plain_rows(table.read(["id", "a", "h"], where=where))
         matching = [{each: row[each] for each in ("id", "a", "h")} for row in wanted if holds(row)]
         assert found == matching, f"seed {seed}, {where}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (PARTIAL, "partial-update table were deleted"),
+        ({**AGGREGATION, **functions_of({"a": "max"})}, "cannot be done to max of a"),
+    ],
+)
+def test_what_paimon_cannot_merge_is_an_error_of_the_query(
+    options: dict[str, str], said: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A guess would show a row that no other reader sees."""
+    columns = {"h": "INT NOT NULL", "id": "INT NOT NULL", "a": "INT"}
+    options = {"bucket": "1", **options}
+    table = Built(make_schema(columns, primary_key=("h", "id"), partition_by=("h",), options=options))
+    rows = [{"h": 1, "id": 1, "a": 5, "_seq": number, "_kind": kind} for number, kind in enumerate((0, 3))]
+    commit(tmp_path, table, [written(tmp_path, table, [row], "parquet") for row in rows])
+    found = lp.open(tmp_path, spark=spark).read()
+    with pytest.raises(PySparkException, match=said):
+        found.collect()

@@ -160,7 +160,7 @@ def test_reads_through_connect(tmp_path: Path, way: str) -> None:
 
 
 def test_what_spark_has_no_reader_for_is_decoded_by_arrow(tmp_path: Path, spark: SparkSession) -> None:
-    """Nanoseconds lose digits in Spark's timestamps, and it cannot read times of 32 bits inside of structs."""
+    """Nanoseconds lose digits in Spark's timestamps, and it cannot read times of 32 bits in structs."""
     inside = {"type": "ROW", "fields": [{"id": 3, "name": "t", "type": "TIME(3)"}]}
     columns: Any = {"id": "INT", "at": "TIMESTAMP(9)", "s": inside}
     table = Built(make_schema(columns, options={"bucket": "-1"}))

@@ -136,9 +136,15 @@ def _scan(source: Source, group: _Group, fields: Sequence[Field], more: Sequence
     told = {
         KIND: lambda: _insist(shown[_KIND_FIELD.id], _KIND_FIELD),
         SEQUENCE: lambda: _insist(shown[_SEQUENCE_FIELD.id], _SEQUENCE_FIELD),
-        SECTION: lambda: F.col(SECTION),
+        SECTION: _section,
     }
     return frame.select(*columns, *[told[name]().alias(name) for name in more])
+
+
+def _section() -> Column:
+    """Rows whose file is not known would be merged with those of other partitions."""
+    problem = "Spark names a file in another way than it was told, so that its partition is not known"
+    return F.coalesce(F.col(SECTION), F.raise_error(F.lit(problem)).cast(s.LongType()))
 
 
 def _insist(column: Column, field: Field) -> Column:
