@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakeplane.errors import FileMissing
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.model.location import Location, parse_location
-from lakeplane.paimon.files import Files
 from lakeplane.resources import Resources
 from lakeplane.storage.store import Range, Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lakeplane.paimon.files import Files
     from lakeplane.paimon.incremental import ChangeMode
     from lakeplane.paimon.time_travel import At
     from lakeplane.spark.frames import DataFrame, SparkSession
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def files_of(store: Store, home: Location, cache: ManifestCache) -> Files:
     """The files of a table in a store; what is decoded of them is kept under the table's own place."""
+    from lakeplane.paimon.files import Files  # noqa: PLC0415 - brings pyarrow
 
     def place(path: str) -> Location:
         return parse_location(path) if path.startswith("/") or ":/" in path else home / path

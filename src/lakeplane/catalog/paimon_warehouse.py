@@ -10,7 +10,6 @@ from typing import Final
 from lakeplane.catalog.names import Name, Namespace, check_part
 from lakeplane.errors import InvalidInput
 from lakeplane.model.location import Location
-from lakeplane.paimon.layout import schema_ids
 from lakeplane.storage.store import Store
 
 _SUFFIX: Final = ".db"
@@ -59,6 +58,8 @@ class PaimonWarehouse:
 
 def is_paimon(store: Store, at: Location) -> bool:
     """Whether a directory is that of a Paimon table: it has a schema."""
+    from lakeplane.paimon.layout import schema_ids  # noqa: PLC0415 - brings numpy
+
     return bool(schema_ids([each.location.name for each in store.files(at / "schema")]))
 
 
