@@ -167,6 +167,7 @@ class Lake:
         if using.lower() != "iceberg":
             raise InvalidInput(f"tables using {using} cannot be made yet", hint="Use iceberg")
         full, columns = parse_name(name), as_schema(schema)
+        self._check_free(full)
         place = location or str(self._catalog.default_location("table", full))
         fields = tuple(parse_partition_field(rule, columns) for rule in partition_by)
         keys = tuple(parse_sort_key(key, columns) for key in sort_by)
@@ -237,11 +238,20 @@ class Lake:
 
     def register_table(self, name: str | Name, metadata_location: str) -> Table:
         """Give a name to a table whose metadata file exists."""
-        return self._table(self._catalog.register("table", parse_name(name), metadata_location))
+        full = parse_name(name)
+        self._check_free(full)
+        return self._table(self._catalog.register("table", full, metadata_location))
 
     def rename_table(self, old: str | Name, new: str | Name) -> None:
         """Give a table another name."""
-        self._catalog.rename("table", parse_name(old), parse_name(new))
+        full = parse_name(new)
+        self._check_free(full)
+        self._catalog.rename("table", parse_name(old), full)
+
+    def _check_free(self, name: Name) -> None:
+        """Refuse a name behind which a table of Paimon would not be found any more."""
+        if self._paimon is not None and self._paimon.find(name) is not None:
+            raise AlreadyExists(f"the name {name} is taken by a table of Paimon", hint="Choose another name")
 
     def rename_view(self, old: str | Name, new: str | Name) -> None:
         """Give a view another name."""

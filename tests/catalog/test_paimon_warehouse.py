@@ -70,6 +70,13 @@ def test_a_table_of_iceberg_comes_first(lake: lp.Lake, tmp_path: Path) -> None:
     assert lake.tables("shop").count("shop.orders") == 1
 
 
+def test_no_table_is_made_that_would_hide_one_of_paimon(lake: lp.Lake) -> None:
+    with pytest.raises(lp.AlreadyExists, match=r"shop\.goods is taken by a table of Paimon"):
+        lake.create_table("shop.goods", "id BIGINT")
+    with pytest.raises(lp.AlreadyExists, match=r"shop\.goods is taken by a table of Paimon"):
+        lake.rename_table("shop.orders", "shop.goods")
+
+
 def test_names_that_are_nowhere_are_not_found(lake: lp.Lake) -> None:
     for name in ("shop.nothing", "only.nothing", "none.facts", "only.facts.more"):
         with pytest.raises(lp.NotFound):
