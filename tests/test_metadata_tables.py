@@ -29,7 +29,9 @@ def table(tmp_path: Path) -> lp.Table:
     lake = lp.connect("memory:", warehouse=tmp_path)
     lake.create_namespace("shop")
     lake.register_table("shop.orders", place)
-    return lake.table("shop.orders")
+    found = lake.table("shop.orders")
+    assert isinstance(found, lp.Table)
+    return found
 
 
 def test_a_table_tells_of_its_files_now_and_before(table: lp.Table) -> None:

@@ -36,6 +36,7 @@ from lakeplane.errors import (
 if TYPE_CHECKING:
     from lakeplane.connection import connect, open  # noqa: A004 - users write lakeplane.open
     from lakeplane.lake import Lake
+    from lakeplane.paimon_table import PaimonTable
     from lakeplane.receipt import Commit
     from lakeplane.table import Table, View
 
@@ -63,6 +64,7 @@ __all__ = [
     "NotFound",
     "NotSupported",
     "OutcomeUnknown",
+    "PaimonTable",
     "RequirementFailed",
     "StorageError",
     "StoreCannot",
@@ -76,6 +78,7 @@ __all__ = [
 _LATER = {
     "Commit": "receipt",
     "Lake": "lake",
+    "PaimonTable": "paimon_table",
     "Table": "table",
     "View": "table",
     "connect": "connection",

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from lakeplane.catalog.catalog import Catalog
 from lakeplane.catalog.filesystem import FilesystemCatalog
-from lakeplane.catalog.lone import LoneTable, home_of
+from lakeplane.catalog.lone import LoneTable, home_of, is_metadata_file
 from lakeplane.catalog.memory import MemoryPointers
 from lakeplane.catalog.metadata_files import Surroundings
+from lakeplane.catalog.paimon_warehouse import PaimonWarehouse, is_paimon
 from lakeplane.catalog.pointer_catalog import PointerCatalog
 from lakeplane.catalog.pointers import Pointers
 from lakeplane.errors import InvalidInput
@@ -21,6 +22,7 @@ from lakeplane.iceberg.manifest_cache import DEFAULT_CACHE_BYTES, ManifestCache
 from lakeplane.lake import Lake
 from lakeplane.model.frozen import FrozenDict
 from lakeplane.model.location import Location, parse_location
+from lakeplane.paimon_table import PaimonTable
 from lakeplane.resources import SPARK_SCHEMES, Resources
 from lakeplane.storage.open import open_router
 from lakeplane.storage.store import Store
@@ -69,7 +71,8 @@ def connect(
         # An empty setting must not turn the directory that somebody happens to be in into a warehouse.
         raise InvalidInput("an empty text names no catalog", hint="Give a directory or a URL")
     resources = _resources(cache_bytes, cache_folder, spark, scratch, spark_schemes)._replace(name=name)
-    return Lake(_catalog(text, warehouse, locations, options), resources)
+    catalog = _catalog(text, warehouse, locations, options)
+    return Lake(catalog, resources, _paimon(catalog))
 
 
 def open(  # noqa: A001 - it is lakeplane.open
@@ -82,16 +85,19 @@ def open(  # noqa: A001 - it is lakeplane.open
     scratch: str | Path | None = None,
     spark_schemes: Mapping[str, str] = SPARK_SCHEMES,
     **options: Any,
-) -> Table:
+) -> Table | PaimonTable:
     """Open a table without a catalog, to read it: by its directory, or by one of its metadata files.
 
-    In a directory, the newest metadata file counts. ``locations`` are places beside the directory that the
-    table's files may lie in; the other options are those of ``connect``.
+    A directory with Paimon's schema files is a Paimon table, even if there is metadata of Iceberg, which
+    Paimon keeps beside its own. In another directory, the newest metadata file counts. ``locations`` are
+    places beside the directory that the table's files may lie in; the other options are those of ``connect``.
     """
     at = _place(str(path))
     store, _ = _stores(home_of(at), locations, options)
-    table = LoneTable(at, store)
     resources = _resources(cache_bytes, cache_folder, spark, scratch, spark_schemes)
+    if not is_metadata_file(at) and is_paimon(store, at):
+        return PaimonTable(at.name, at, store, resources)
+    table = LoneTable(at, store)
     return Table(table, table.load("table", table.name), resources)
 
 
@@ -126,6 +132,13 @@ def _catalog(
     root = _place(text)
     store, opener = _stores(root, locations, options)
     return FilesystemCatalog(root, store, surroundings=_REAL, open_store=opener)
+
+
+def _paimon(catalog: Catalog) -> PaimonWarehouse | None:
+    """The databases of Paimon in a directory; other catalogs do not tell of any."""
+    if not isinstance(catalog, FilesystemCatalog):
+        return None
+    return PaimonWarehouse(*catalog.home)
 
 
 def _pointed(

@@ -13,10 +13,13 @@ from lakeplane.catalog.catalog import Catalog, Change, Committed, Conflict, Entr
 from lakeplane.catalog.commit_loop import Proposal, Work, publish
 from lakeplane.catalog.landed import has_landed
 from lakeplane.catalog.names import Name, Namespace, parse_name, parse_namespace, show
+from lakeplane.catalog.paimon_warehouse import PaimonWarehouse
 from lakeplane.errors import (
     AlreadyExists,
     InvalidInput,
     LakeplaneError,
+    NotFound,
+    NotSupported,
     OutcomeUnknown,
     StorageError,
 )
@@ -36,6 +39,7 @@ from lakeplane.model.partitioning import PartitionSpec
 from lakeplane.model.rules_text import parse_partition_field, parse_sort_key
 from lakeplane.model.schema import Schema
 from lakeplane.model.sorting import SortOrder
+from lakeplane.paimon_table import PaimonTable
 from lakeplane.purging import check_only_name, own_files
 from lakeplane.resources import Resources
 from lakeplane.table import Table, View
@@ -52,8 +56,11 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = FrozenDict()
 class Lake:
     """A catalog, with everything in it."""
 
-    def __init__(self, catalog: Catalog, resources: Resources | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, resources: Resources | None = None, paimon: PaimonWarehouse | None = None
+    ) -> None:
         self._catalog = catalog
+        self._paimon = paimon
         self._resources = resources or Resources(ManifestCache())
         self._front: Front | None = None
 
@@ -80,7 +87,15 @@ class Lake:
 
     def namespaces(self, under: str | Namespace | None = None) -> list[str]:
         """The namespaces directly inside another one, or at the top."""
-        return [show(each) for each in self._catalog.namespaces(parse_namespace(under))]
+        return [show(each) for each in self._namespaces(parse_namespace(under))]
+
+    def _namespaces(self, under: Namespace) -> list[Namespace]:
+        """Those of the catalog, and at the top the databases of Paimon."""
+        if self._paimon is None or (under and not self._paimon.has(under)):
+            return self._catalog.namespaces(under)
+        if not under:
+            return sorted({*self._catalog.namespaces(), *self._paimon.databases()})
+        return self._catalog.namespaces(under) if under in self._catalog.namespaces() else []
 
     def namespace(self, namespace: str | Namespace) -> FrozenDict[str, str]:
         """The properties of a namespace."""
@@ -107,26 +122,46 @@ class Lake:
 
     def tables(self, namespace: str | Namespace | None = None) -> list[str]:
         """The names of the tables in a namespace; without one, in all of them."""
-        return [str(name) for each in self._within(namespace) for name in self._catalog.names("table", each)]
+        return [str(name) for each in self._within(namespace) for name in self._tables(each)]
+
+    def _tables(self, namespace: Namespace) -> list[Name]:
+        if self._paimon is None or not self._paimon.has(namespace):
+            return self._catalog.names("table", namespace)
+        known = namespace in self._catalog.namespaces()
+        others = self._catalog.names("table", namespace) if known else []
+        return sorted({*others, *self._paimon.names(namespace)})
 
     def views(self, namespace: str | Namespace | None = None) -> list[str]:
         """The names of the views in a namespace; without one, in all of them."""
-        return [str(name) for each in self._within(namespace) for name in self._catalog.names("view", each)]
+        return [str(name) for each in self._within(namespace) for name in self._views(each)]
+
+    def _views(self, namespace: Namespace) -> list[Name]:
+        is_other = self._paimon is not None and self._paimon.has(namespace)
+        if is_other and namespace not in self._catalog.namespaces():
+            return []
+        return self._catalog.names("view", namespace)
 
     def _within(self, namespace: str | Namespace | None) -> list[Namespace]:
         if namespace:
             return [parse_namespace(namespace)]
         found: list[Namespace] = []
-        waiting: list[Namespace] = self._catalog.namespaces()
+        waiting: list[Namespace] = self._namespaces(())
         while waiting:
             each = waiting.pop(0)
             found.append(each)
-            waiting += self._catalog.namespaces(each)
+            waiting += self._namespaces(each)
         return sorted(found)
 
-    def table(self, name: str | Name) -> Table:
-        """A table as it is now."""
-        return self._table(self._catalog.load("table", parse_name(name)))
+    def table(self, name: str | Name) -> Table | PaimonTable:
+        """A table as it is now. In a directory, one of Iceberg comes before one of Paimon with its name."""
+        full = parse_name(name)
+        try:
+            return self._table(self._catalog.load("table", full))
+        except NotFound:
+            home = None if self._paimon is None else self._paimon.find(full)
+            if self._paimon is None or home is None:
+                raise
+        return PaimonTable(str(full), home, self._paimon.store(), self._resources)
 
     def _table(self, entry: Entry) -> Table:
         return Table(self._catalog, entry, self._resources)
@@ -156,6 +191,7 @@ class Lake:
         if using.lower() != "iceberg":
             raise InvalidInput(f"tables using {using} cannot be made yet", hint="Use iceberg")
         full, columns = parse_name(name), as_schema(schema)
+        self._check_free(full)
         place = location or str(self._catalog.default_location("table", full))
         fields = tuple(parse_partition_field(rule, columns) for rule in partition_by)
         keys = tuple(parse_sort_key(key, columns) for key in sort_by)
@@ -186,6 +222,8 @@ class Lake:
         ``rows`` the table is empty afterwards. What others do to the table meanwhile is a ``CommitConflict``.
         """
         table, columns = self.table(name), as_schema(schema)
+        if not isinstance(table, Table):
+            raise NotSupported("tables of Paimon cannot be replaced", source=table.name)
         wanted = Wanted(
             schema=columns,
             spec=PartitionSpec(0, tuple(parse_partition_field(rule, columns) for rule in partition_by)),
@@ -265,11 +303,20 @@ class Lake:
 
     def register_table(self, name: str | Name, metadata_location: str) -> Table:
         """Give a name to a table whose metadata file exists."""
-        return self._table(self._catalog.register("table", parse_name(name), metadata_location))
+        full = parse_name(name)
+        self._check_free(full)
+        return self._table(self._catalog.register("table", full, metadata_location))
 
     def rename_table(self, old: str | Name, new: str | Name) -> None:
         """Give a table another name."""
-        self._catalog.rename("table", parse_name(old), parse_name(new))
+        full = parse_name(new)
+        self._check_free(full)
+        self._catalog.rename("table", parse_name(old), full)
+
+    def _check_free(self, name: Name) -> None:
+        """Refuse a name behind which a table of Paimon would not be found any more."""
+        if self._paimon is not None and self._paimon.find(name) is not None:
+            raise AlreadyExists(f"the name {name} is taken by a table of Paimon", hint="Choose another name")
 
     def rename_view(self, old: str | Name, new: str | Name) -> None:
         """Give a view another name."""

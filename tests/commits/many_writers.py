@@ -137,6 +137,7 @@ def write(task: dict[str, Any], ready: Callable[[], None]) -> at_once.Told:
     told: at_once.Told = {"acknowledged": [], "failed": [], "attempts": [], "waits": []}
     with Place(task["target"], task["options"]).opened() as lake:
         table = lake.table(task["table"])
+        assert isinstance(table, Table)
         ready()
         for turn in range(task["commits"]):
             began = time.monotonic()

@@ -257,7 +257,9 @@ class Histories(RuleBasedStateMachine):
     def hold(self, writer: int, name: str) -> None:
         self.handles[writer].pop(name, None)
         if self.model.holds(writer, name):
-            self.handles[writer][name] = self.lake.table(name)
+            found = self.lake.table(name)
+            assert isinstance(found, Table)
+            self.handles[writer][name] = found
 
     # A directory is not dropped in one step: who is overtaken by a commit meanwhile says so, and leaves it;
     # and of two who drop it at once, both may be told that it is gone.
@@ -307,7 +309,8 @@ def _through(lake: Lake, table: Table) -> Table:
 
 def facts(lake: Lake) -> dict[str, Any]:
     """What there is."""
-    return {name: _table_facts(lake.table(name)) for name in lake.tables("shop")}
+    tables = {name: lake.table(name) for name in lake.tables("shop")}
+    return {name: _table_facts(each) for name, each in tables.items() if isinstance(each, Table)}
 
 
 def _table_facts(table: Table) -> dict[str, Any]:

@@ -45,7 +45,9 @@ class Events:
 
     @property
     def table(self) -> lp.Table:
-        return self.lake.table(NAME)
+        found = self.lake.table(NAME)
+        assert isinstance(found, lp.Table)
+        return found
 
     @property
     def metadata(self) -> TableMetadata:

@@ -42,7 +42,9 @@ class Events:
 
     @property
     def table(self) -> lp.Table:
-        return self.lake.table(NAME)
+        found = self.lake.table(NAME)
+        assert isinstance(found, lp.Table)
+        return found
 
     def append(self, p: str, ids: Sequence[int]) -> None:
         self.table.append(pa.table({"id": pa.array(ids, pa.int64()), "p": [p] * len(ids)}))

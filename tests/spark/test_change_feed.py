@@ -243,6 +243,7 @@ def test_compactions_change_nothing(spark: SparkSession, tmp_path: Path, layout:
 def test_the_feed_of_a_table_of_pyiceberg(spark: SparkSession, tmp_path: Path) -> None:
     told = ask("pyiceberg_changes", str(tmp_path))
     table = lp.open(told["metadata"], spark=spark)
+    assert isinstance(table, lp.Table)
     states: list[dict[int, Any]] = [{}, *(dict(each["rows"]) for each in told["states"])]
     snapshots = [each["snapshot"] for each in told["states"]]
 

@@ -19,6 +19,7 @@ from lakeplane.spark.merge import source_of
 from lakeplane.spark.row_positions import positions_of
 from lakeplane.testing.clock import ManualClock
 from tests.commits.worlds import without_waiting
+from tests.iceberg_tables import iceberg
 from tests.spark.programs import answer_of
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def test_a_table_that_was_made_anew_is_not_changed(make: Make, lake: Lake) -> No
     lake.create_table(name, "id BIGINT, v STRING").append(numbered(3))
     with pytest.raises(CommitConflict, match="dropped"):
         table.delete("true")
-    assert len(rows(lake.table(name))) == 3
+    assert len(rows(iceberg(lake, name))) == 3
 
 
 # Whole files

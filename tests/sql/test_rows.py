@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeplane.errors import CommitConflict, InvalidInput, LakeplaneError, NotFound
+from tests.iceberg_tables import iceberg
 from tests.sql.conftest import ORDERS, orders_of
 
 if TYPE_CHECKING:
@@ -312,8 +313,8 @@ def test_write_audit_publish(lake: Lake, spark: SparkSession) -> None:
 def test_a_replacement_is_refused_when_others_changed_the_table(lake: Lake) -> None:
     """A table that was replaced while rows came in from elsewhere lost them without a word."""
     lake.sql("CREATE TABLE shop.t AS SELECT 1 AS id")
-    other = lake.table("shop.t")
-    table = lake.table("shop.t")
+    other = iceberg(lake, "shop.t")
+    table = iceberg(lake, "shop.t")
 
     from lakeplane.iceberg.changes import Replace  # noqa: PLC0415
     from lakeplane.iceberg.replacement import Wanted  # noqa: PLC0415
@@ -333,7 +334,7 @@ def test_procedures(lake: Lake) -> None:
     lake.sql("CREATE TABLE shop.t AS SELECT 1 AS id")
     lake.sql("INSERT INTO shop.t VALUES (2)")
     lake.sql("ALTER TABLE shop.t CREATE BRANCH b")
-    table = lake.table("shop.t")
+    table = iceberg(lake, "shop.t")
     first, second = (each.snapshot_id for each in table.snapshots)
     lake.sql("USE shop")
     assert rows(lake, f"CALL system.rollback_to_snapshot('t', {first})") == [(second, first)]
@@ -346,14 +347,14 @@ def test_procedures(lake: Lake) -> None:
     back = f"CALL system.rollback_to_timestamp(table => 't', timestamp => timestamp_millis({moment}))"
     assert rows(lake, back) == [(second, first)]
     lake.sql("INSERT INTO t.branch_b VALUES (3)")
-    third = lake.table("shop.t").refs["b"].snapshot_id
+    third = iceberg(lake, "shop.t").refs["b"].snapshot_id
     lake.sql(f"CALL system.set_current_snapshot('t', {second})")
     assert rows(lake, "CALL system.fast_forward('t', 'main', 'b')") == [("main", second, third)]
     ancestors = rows(lake, "CALL system.ancestors_of('t')")
     assert sorted(each[0] for each in ancestors) == sorted([first, second, third])
     assert [each[0] for each in rows(lake, f"CALL system.ancestors_of('t', {first})")] == [first]
     assert rows(lake, "CALL system.convert_equality_deletes('t')") == [(None,)]
-    at = lake.table("shop.t").metadata_location
+    at = iceberg(lake, "shop.t").metadata_location
     lake.sql("DROP TABLE t")
     assert rows(lake, f"CALL system.register_table('shop.u', '{at}')") == [(third, 3, 3)]
 
@@ -365,7 +366,7 @@ def test_changes_of_rows(lake: Lake, spark: SparkSession) -> None:
     told = "SELECT id, _change_type, _change_ordinal FROM {} ORDER BY 3"
     every = [(1, "insert", 0), (2, "insert", 1), (1, "delete", 2)]
     assert [tuple(row) for row in lake.sql(told.format("shop.t.changes")).collect()] == every
-    first, second, _ = (each.snapshot_id for each in lake.table("shop.t").snapshots)
+    first, second, _ = (each.snapshot_id for each in iceberg(lake, "shop.t").snapshots)
     [(name,)] = rows(
         lake, f"CALL system.create_changelog_view('shop.t', options => map('start-snapshot-id', '{first}'))"
     )

@@ -21,6 +21,7 @@ from lakeplane.errors import (
 from lakeplane.model.ddl import schema_to_ddl
 from lakeplane.model.rules_text import partition_text, sort_text
 from lakeplane.sql.words import quoted, text_literal
+from tests.iceberg_tables import iceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def test_create_table(lake: Lake) -> None:
     )
     assert answer.columns == []
     assert answer.collect() == []
-    table = lake.table("shop.orders")
+    table = iceberg(lake, "shop.orders")
     assert schema_to_ddl(table.schema) == (
         "id BIGINT NOT NULL COMMENT 'it\\'s; -- the id', at TIMESTAMP, amount DECIMAL(10,2) DEFAULT 1.50, "
         "tags ARRAY<STRUCT<k: STRING NOT NULL, v: MAP<STRING, INT>>>"
@@ -68,7 +69,7 @@ def test_create_table(lake: Lake) -> None:
         "truncate[2]",
     ]
     lake.sql("CREATE TABLE IF NOT EXISTS shop.orders (other INT)")
-    assert len(lake.table("shop.orders").schema.fields) == 4
+    assert len(iceberg(lake, "shop.orders").schema.fields) == 4
     with pytest.raises(AlreadyExists, match="CREATE OR REPLACE"):
         lake.sql("CREATE TABLE shop.orders (other INT)")
 
@@ -86,7 +87,7 @@ def lake_name(text: str) -> Any:
 
 def test_partition_columns_may_come_with_their_types(lake: Lake) -> None:
     lake.sql("CREATE TABLE shop.t (id INT) PARTITIONED BY (day DATE, `a b` STRING COMMENT 'x')")
-    table = lake.table("shop.t")
+    table = iceberg(lake, "shop.t")
     assert [each.name for each in table.schema.fields] == ["id", "day", "a b"]
     assert rules(table) == ["day", "`a b`"]
 
@@ -119,11 +120,11 @@ def test_show_create_table_makes_the_same_table(lake: Lake) -> None:
            n timestamp_ns, s STRUCT<`c,d`: ARRAY<DOUBLE>>, g STRING DEFAULT 'it''s')
            PARTITIONED BY (bucket(4, `a b`), g) TBLPROPERTIES ('format-version' = '3', 'k;''`' = 'v\\n')"""
     )
-    first = lake.table("shop.`t-1`")
+    first = iceberg(lake, "shop.`t-1`")
     [(text,)] = rows(lake, "SHOW CREATE TABLE shop.`t-1`")
     lake.drop_table("shop.`t-1`")
     lake.sql(text)
-    second = lake.table("shop.`t-1`")
+    second = iceberg(lake, "shop.`t-1`")
     assert second.schema == first.schema
     assert second.metadata.partition_spec == first.metadata.partition_spec
     assert (second.properties, second.location) == (first.properties, first.location)
@@ -136,7 +137,7 @@ def test_a_table_of_a_query(lake: Lake, spark: SparkSession) -> None:
     )
     assert rows(lake, "SELECT a, b FROM shop.b ORDER BY a") == [(0, 0), (1, 1), (2, 0), (3, 1)]
     # As in Spark, nothing is required of columns that a query has made.
-    assert schema_to_ddl(lake.table("shop.a").schema) == "a BIGINT, b BIGINT"
+    assert schema_to_ddl(iceberg(lake, "shop.a").schema) == "a BIGINT, b BIGINT"
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         lake.sql("CREATE TABLE shop.c AS SELECT 1 / (id - id) AS x FROM range(3)")
     assert lake.tables() == ["shop.a", "shop.b"]
@@ -147,12 +148,12 @@ def test_replacing_keeps_the_history_and_reads_what_was_there(lake: Lake) -> Non
     lake.sql("CREATE TABLE shop.t (id BIGINT, name STRING) TBLPROPERTIES ('k'='v')")
     lake.sql("INSERT INTO shop.t VALUES (1, 'a'), (2, 'b')")
     lake.sql("ALTER TABLE shop.t CREATE TAG old")
-    before = lake.table("shop.t")
+    before = iceberg(lake, "shop.t")
     lake.sql(
         "CREATE OR REPLACE TABLE shop.t PARTITIONED BY (bucket(2, id)) TBLPROPERTIES ('l'='w') "
         "AS SELECT name AS title, id * 10 AS id FROM shop.t"
     )
-    table = lake.table("shop.t")
+    table = iceberg(lake, "shop.t")
     assert rows(lake, "SELECT * FROM shop.t ORDER BY id") == [("a", 10), ("b", 20)]
     assert rows(lake, "SELECT * FROM shop.t VERSION AS OF 'old' ORDER BY id") == [(1, "a"), (2, "b")]
     assert table.metadata.table_uuid == before.metadata.table_uuid
@@ -164,17 +165,17 @@ def test_replacing_keeps_the_history_and_reads_what_was_there(lake: Lake) -> Non
     assert table.metadata.last_sequence_number == 2
     lake.sql("REPLACE TABLE shop.t (x INT)")
     assert rows(lake, "SELECT * FROM shop.t") == []
-    assert lake.table("shop.t").metadata.current_snapshot_id is None
+    assert iceberg(lake, "shop.t").metadata.current_snapshot_id is None
     lake.sql("INSERT INTO shop.t VALUES (1)")
     assert rows(lake, "SELECT * FROM shop.t") == [(1,)]
 
 
 def test_a_replacement_that_fails_leaves_the_table_and_no_files(lake: Lake) -> None:
     lake.sql("CREATE TABLE shop.t AS SELECT 1 AS x")
-    before = lake.table("shop.t")
+    before = iceberg(lake, "shop.t")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         lake.sql("CREATE OR REPLACE TABLE shop.t AS SELECT 1 / (id - id) AS x FROM range(3)")
-    assert lake.table("shop.t").metadata == before.metadata
+    assert iceberg(lake, "shop.t").metadata == before.metadata
 
 
 # ALTER TABLE
@@ -207,7 +208,7 @@ def test_alter_table(lake: Lake) -> None:
         "UNSET TBLPROPERTIES ('old')",
     ):
         assert rows(lake, f"ALTER TABLE shop.t {action}") == [], action
-    table = lake.table("shop.t")
+    table = iceberg(lake, "shop.t")
     assert schema_to_ddl(table.schema) == (
         "first STRING COMMENT 'a;b', at TIMESTAMP DEFAULT TIMESTAMP '2026-01-02 03:04:05+00:00', id BIGINT, "
         "s STRUCT<y: INT COMMENT 'why', `ex y`: INT, z: DOUBLE>, l ARRAY<STRUCT<x: DOUBLE>>, "
@@ -221,7 +222,7 @@ def test_alter_table(lake: Lake) -> None:
     assert dict(table.properties) == {"new": "2", "write.distribution-mode": "hash"}
     assert rows(lake, "SELECT id, first FROM shop.t") == [(1, "it's")]
     lake.sql("ALTER TABLE shop.t WRITE UNORDERED")
-    assert lake.table("shop.t").metadata.sort_order.is_unsorted
+    assert iceberg(lake, "shop.t").metadata.sort_order.is_unsorted
     lake.sql("ALTER TABLE shop.t RENAME TO shop.u")
     assert lake.tables() == ["shop.u"]
 
@@ -230,11 +231,11 @@ def test_identifier_fields_and_nullability(lake: Lake) -> None:
     lake.sql("CREATE TABLE shop.t (a INT NOT NULL, b STRING NOT NULL, c INT)")
     lake.sql("ALTER TABLE shop.t SET IDENTIFIER FIELDS a, b")
     lake.sql("ALTER TABLE shop.t DROP IDENTIFIER FIELDS a")
-    assert lake.table("shop.t").schema.identifier_field_ids == (2,)
+    assert iceberg(lake, "shop.t").schema.identifier_field_ids == (2,)
     with pytest.raises(InvalidInput, match=r"c is not an identifier field. They are b"):
         lake.sql("ALTER TABLE shop.t DROP IDENTIFIER FIELDS c")
     lake.sql("ALTER TABLE shop.t ALTER COLUMN a DROP NOT NULL")
-    assert not lake.table("shop.t").schema.find("a").required
+    assert not iceberg(lake, "shop.t").schema.find("a").required
     with pytest.raises(InvalidChange):
         lake.sql("ALTER TABLE shop.t ALTER COLUMN c SET NOT NULL")
     with pytest.raises(InvalidInput, match="no property 'x'"):
@@ -244,32 +245,32 @@ def test_identifier_fields_and_nullability(lake: Lake) -> None:
 
 def test_branches_and_tags(lake: Lake) -> None:
     lake.sql("CREATE TABLE shop.t AS SELECT 1 AS id")
-    [first] = lake.table("shop.t").snapshots
+    [first] = iceberg(lake, "shop.t").snapshots
     lake.sql("INSERT INTO shop.t VALUES (2)")
     lake.sql(f"ALTER TABLE shop.t CREATE BRANCH b AS OF VERSION {first.snapshot_id} RETAIN 2 DAYS")
     lake.sql("ALTER TABLE shop.t CREATE BRANCH IF NOT EXISTS b")
-    ref = lake.table("shop.t").refs["b"]
+    ref = iceberg(lake, "shop.t").refs["b"]
     assert (ref.snapshot_id, ref.max_ref_age_ms) == (first.snapshot_id, 172_800_000)
     lake.sql("ALTER TABLE shop.t CREATE OR REPLACE BRANCH b WITH SNAPSHOT RETENTION 3 SNAPSHOTS 1 HOUR")
-    ref = lake.table("shop.t").refs["b"]
+    ref = iceberg(lake, "shop.t").refs["b"]
     assert (ref.min_snapshots_to_keep, ref.max_snapshot_age_ms) == (3, 3_600_000)
-    assert ref.snapshot_id == lake.table("shop.t").metadata.current_snapshot_id
+    assert ref.snapshot_id == iceberg(lake, "shop.t").metadata.current_snapshot_id
     lake.sql("ALTER TABLE shop.t CREATE TAG v")
     with pytest.raises(InvalidChange, match="is a tag"):
         lake.sql("ALTER TABLE shop.t DROP BRANCH v")
     with pytest.raises(InvalidChange, match="exists"):
         lake.sql("ALTER TABLE shop.t CREATE TAG v")
     lake.sql(f"ALTER TABLE shop.t REPLACE TAG v AS OF VERSION {first.snapshot_id} RETAIN 5 MINUTES")
-    assert lake.table("shop.t").refs["v"].max_ref_age_ms == 300_000
+    assert iceberg(lake, "shop.t").refs["v"].max_ref_age_ms == 300_000
     lake.sql("ALTER TABLE shop.t DROP TAG v")
     lake.sql("ALTER TABLE shop.t DROP TAG IF EXISTS v")
     lake.sql("ALTER TABLE shop.t DROP BRANCH b")
-    assert set(lake.table("shop.t").refs) == {"main"}
+    assert set(iceberg(lake, "shop.t").refs) == {"main"}
 
 
 def test_drop_and_truncate(lake: Lake) -> None:
     lake.sql("CREATE TABLE shop.t AS SELECT 1 AS id")
-    location = lake.table("shop.t").location
+    location = iceberg(lake, "shop.t").location
     assert rows(lake, "TRUNCATE TABLE shop.t")[0][1:4:2] == ("delete", 1)
     assert rows(lake, "SELECT * FROM shop.t") == []
     with pytest.raises(InvalidInput, match="only a part of a table"):
@@ -523,7 +524,7 @@ def test_names_and_texts_survive(lake: Lake, table: str, columns: list[str], tex
         f"CREATE TABLE {name} ({told}) TBLPROPERTIES ({text_literal('k' + text)} = {text_literal(text)})"
     )
     try:
-        found = lake.table(name.removeprefix("lake."))
+        found = iceberg(lake, name.removeprefix("lake."))
         assert [each.name for each in found.schema.fields] == columns
         assert {each.doc for each in found.schema.fields} == {text}
         assert found.properties[f"k{text}"] == text

@@ -100,6 +100,11 @@ class FilesystemCatalog:
     def __repr__(self) -> str:
         return f"FilesystemCatalog({str(self._warehouse)!r})"
 
+    @property
+    def home(self) -> tuple[Location, Store]:
+        """The warehouse, and the store that it is in."""
+        return self._warehouse, self._store
+
     # Namespaces
 
     def namespaces(self, under: Namespace = ()) -> list[Namespace]:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lakeplane.errors import InvalidMetadata, NotSupported
 from lakeplane.model.name_mapping import NameMapping
@@ -69,6 +70,8 @@ class Decoding(NamedTuple):
     fields: tuple[Field, ...]
     file_format: str
     mapping: NameMapping | None
+    by_names: bool = False
+    """Whether the mapping tells what columns are, whatever ids files give them."""
 
 
 def decoder(decoding: Decoding) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -84,7 +87,7 @@ def decoder(decoding: Decoding) -> Callable[[Iterable[pa.RecordBatch]], Iterator
 
 def _rows(decoding: Decoding, number: Any, content: memoryview) -> Iterator[pa.RecordBatch]:
     table = _decode(decoding.file_format, content, f"data file {number}")
-    rows = shown_rows(table, decoding.fields, decoding.mapping)
+    rows = shown_rows(table, decoding.fields, decoding.mapping, by_names=decoding.by_names)
     positions = pa.array(np.arange(table.num_rows, dtype=np.int64))
     numbers = pa.repeat(pa.scalar(number), table.num_rows)
     whole = pa.table({NUMBER: numbers, POSITION: positions})
@@ -98,6 +101,8 @@ def _decode(file_format: str, content: memoryview, source: str) -> pa.Table:
         from lakeplane.avro.read import read_avro  # noqa: PLC0415 - brings the engine that decodes
 
         return read_avro(content, source=source).table
+    if file_format == "PARQUET":
+        return _decode_parquet(content, source)
     from pyarrow import orc  # noqa: PLC0415 - not every build has it
 
     try:
@@ -106,11 +111,18 @@ def _decode(file_format: str, content: memoryview, source: str) -> pa.Table:
         raise InvalidMetadata(f"not an ORC file: {error}", source=source) from None
 
 
+def _decode_parquet(content: memoryview, source: str) -> pa.Table:
+    try:
+        return pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidMetadata(f"not a Parquet file: {error}", source=source) from None
+
+
 def shown_rows(
-    table: pa.Table, fields: tuple[Field, ...], mapping: NameMapping | None
+    table: pa.Table, fields: tuple[Field, ...], mapping: NameMapping | None, *, by_names: bool = False
 ) -> list[tuple[pa.Field, pa.Array]]:
     """The columns of a decoded file as users see them."""
-    schema: FileSchema = file_schema(table.schema, mapping)
+    schema: FileSchema = file_schema(table.schema, mapping, by_names=by_names)
     found = []
     for field in fields:
         stored = schema.find(field.id)
@@ -182,6 +194,8 @@ def _cast(values: pa.Array, wanted: pa.DataType, type_: Type) -> pa.Array:
     if type_ in NANOS:
         zone = values.type.tz if pa.types.is_timestamp(values.type) else None
         return values.cast(pa.timestamp("ns", zone)).cast(pa.int64())
+    if type_ is Primitive.TIME and pa.types.is_int32(values.type):
+        values = values.cast(pa.time32("ms"))
     if type_ is Primitive.TIME and pa.types.is_integer(values.type):
         values = values.cast(pa.time64("us"))
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(wanted):

@@ -113,10 +113,11 @@ def _partition_values(stored: pa.StructArray, field: Field) -> pa.Array:
     wanted = shown_arrow(field.type)
     if stored.type.get_field_index(str(field.id)) < 0:
         return pa.nulls(len(stored), wanted)
-    return _shown(pc.struct_field(stored, str(field.id)), field.type, wanted)
+    return shown_constants(pc.struct_field(stored, str(field.id)), field.type, wanted)
 
 
-def _shown(values: pa.Array, type_: Type, wanted: pa.DataType) -> pa.Array:
+def shown_constants(values: pa.Array, type_: Type, wanted: pa.DataType) -> pa.Array:
+    """Values that metadata tells, as users see them."""
     if pa.types.is_null(values.type) or type_ is UNKNOWN:
         return pa.nulls(len(values), wanted)
     if type_ is Primitive.UUID:

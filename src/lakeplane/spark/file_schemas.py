@@ -137,8 +137,11 @@ def _inside(type_: pa.DataType) -> list[pa.Field]:
             return []
 
 
-def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema:
+def file_schema(schema: pa.Schema, mapping: NameMapping | None, *, by_names: bool = False) -> FileSchema:
     """The columns of a file that was decoded, with the ids that it has, or a mapping."""
+    if by_names:
+        fields = tuple(map(_stored, schema))
+        return FileSchema(_mapped(fields, () if mapping is None else mapping.fields), has_ids=False)
     return _with_ids(tuple(map(_stored, schema)), mapping)
 
 

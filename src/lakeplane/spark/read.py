@@ -321,7 +321,7 @@ def _from_partition(field: Field, recipe: Recipe) -> Recipe:
     return Recipe(field, recipe.read, value, frozenset({name}))
 
 
-_OPTIONS: Final = {
+READER_OPTIONS: Final = {
     "PARQUET": {
         # Dates before 1582 are what they are in the Gregorian calendar, whatever a session says.
         "datetimeRebaseMode": "CORRECTED",
@@ -330,6 +330,7 @@ _OPTIONS: Final = {
     },
     "ORC": {"orc.proleptic.gregorian.default": "true", "mergeSchema": "false"},
 }
+"""What every scan of data files of a format is told, whatever a session says."""
 
 
 _ROW_INDEX: Final = "_tmp_metadata_row_index"
@@ -357,7 +358,7 @@ def _load(rows: _Rows, group: Group, recipes: Mapping[int, Recipe], *, placed: b
             files,
             file_format,
             schema,
-            options=_OPTIONS.get(file_format.upper()),
+            options=READER_OPTIONS.get(file_format.upper()),
             scratch=access.scratch,
             schemes=access.schemes,
             hand_over=access.hand_over or find_way(session, access.scratch),

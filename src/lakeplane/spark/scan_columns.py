@@ -263,14 +263,14 @@ def shaping(type_: Type, stored: Stored, *, orc: bool = False) -> Make | None:
         case _ if type_ in NANOS and _is_date(stored):
             return lambda read: F.unix_date(read).cast(s.LongType()) * DAY_NANOS
         case Primitive.TIME if orc:
-            return _clock
+            return clock
         case Primitive.TIMESTAMP if orc:
             return _from_date if _is_date(stored) else _local
         case _:
             return None
 
 
-def _clock(read: Column) -> Column:
+def clock(read: Column) -> Column:
     """Microseconds since midnight as a time: ``time_from_micros``, which Spark 4.1 does not have."""
     hours = F.floor(read / 3_600_000_000).cast(s.IntegerType())
     minutes = F.floor(read / 60_000_000).cast(s.LongType()) % 60

@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
 
 from lakeplane.catalog.names import Name, Namespace, check_part, show
-from lakeplane.errors import CatalogCannot, InvalidInput, NotFound
+from lakeplane.errors import CatalogCannot, InvalidInput, NotFound, NotSupported
 
 if TYPE_CHECKING:
     from lakeplane.lake import Lake
+    from lakeplane.paimon_table import PaimonTable
     from lakeplane.sql.words import Parts
     from lakeplane.table import Table, View
 
@@ -242,9 +243,11 @@ class Scope:
         name = Name(whole[:-1], whole[-1])
         if name not in self._tables:
             try:
-                self._tables[name] = self.lake.table(name)
+                found = self.lake.table(name)
             except NotFound:
                 self._tables[name] = None
+            else:
+                self._tables[name] = _of_iceberg(found)
         return self._tables[name]
 
     def _view(self, name: Name) -> View | None:
@@ -266,3 +269,12 @@ def selector_of(part: str) -> Selector | None:
     if found[1]:
         return Branch(found[2]) if found[1] == "branch" else Tag(found[2])
     return Snapshot(int(found[4])) if found[3] == "snapshot_id" else Moment(int(found[4]))
+
+
+def _of_iceberg(table: Table | PaimonTable) -> Table:
+    from lakeplane.table import Table  # noqa: PLC0415 - it knows this front end
+
+    if not isinstance(table, Table):
+        hint = f"Read it as a frame: lake.table({table.name!r}).read()"
+        raise NotSupported("SQL on tables of Paimon", source=table.name, hint=hint)
+    return table
