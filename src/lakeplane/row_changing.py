@@ -53,7 +53,7 @@ class RowHow(How, total=False):
 
     mode: Mode
     """In the place of the table's ``write.<statement>.mode``."""
-    isolation: Isolation | None
+    isolation: Isolation
     """In the place of the table's ``write.<statement>.isolation-level``."""
 
 
@@ -95,7 +95,7 @@ class RowChange:
             raise InvalidInput("there is nothing to set", field="set")
         plan = self._plan(where)
         rows = self.reader.frame(plan, self._columns(plan.schema), where, placed=True)
-        with find_updated(rows, plan.schema, values, self._carried) as found:
+        with find_updated(rows, plan.schema, values, where, self._carried) as found:
             return self._change(plan, found)
 
     def merge(self, rows: Any, merging: Merging) -> Change | None:
@@ -247,10 +247,11 @@ def _mode(statement: Statement, table: TableMetadata, how: RowHow) -> Mode:
     return found
 
 
-def _isolation(statement: Statement, table: TableMetadata, how: RowHow) -> Isolation | None:
-    if how.get("isolation", "") is None:
-        return None
+def _isolation(statement: Statement, table: TableMetadata, how: RowHow) -> Isolation:
     name = f"write.{statement}.isolation-level"
+    if how.get("isolation", "") is None:
+        problem = "without isolation, rows that others delete meanwhile would come back"
+        raise InvalidInput(problem, field=name, hint=f"One of {', '.join(get_args(Isolation))}")
     text = (
         how.get("isolation") or how.get("options", {}).get(name) or table.properties.get(name, "serializable")
     )

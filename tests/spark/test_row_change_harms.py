@@ -15,6 +15,7 @@ import lakeplane as lp
 from lakeplane.errors import CommitConflict, InvalidInput, NotSupported, OutcomeUnknown
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import LONG, STRING, TIMESTAMP_NS, Field
+from lakeplane.spark.held import held
 from lakeplane.spark.merge import source_of
 from lakeplane.spark.row_positions import positions_of
 from lakeplane.testing.clock import ManualClock
@@ -540,3 +541,24 @@ def test_rows_change_through_connect(tmp_path: Path) -> None:
         assert "several rows of the source" in answer["refused"]
         assert answer["kept"]
         assert answer["once"]
+
+
+def test_a_change_without_isolation_is_refused(make: Make) -> None:
+    """Copies of files brought back the rows that somebody else had deleted from them meanwhile."""
+    table = make()
+    with pytest.raises(InvalidInput, match="would come back"):
+        table.update({"v": "'x'"}, "id = 1", isolation=None)  # type: ignore[arg-type]
+    assert len(table.snapshots) == 1
+
+
+def test_what_asks_other_tables_is_asked_once(spark: SparkSession) -> None:
+    """A lost executor made Spark ask a sub-query again, and the rows that went were others than those that came."""
+    rows = spark.range(3)
+    for said, is_kept in (
+        (["id = 1", 7, None], True),
+        (["id IN (SELECT id FROM v)"], False),
+        ([rows.id], False),
+    ):
+        with held(rows, said) as found:
+            assert found.is_cached == is_kept, said
+            assert sorted(found.collect()) == sorted(rows.collect())

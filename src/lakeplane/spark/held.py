@@ -8,7 +8,8 @@ of computing it anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,9 +41,12 @@ def pinned(rows: DataFrame) -> DataFrame:
 
 
 @contextmanager
-def held(rows: DataFrame) -> Iterator[DataFrame]:
-    """Rows that are kept from the first look on, until nobody needs them any more."""
-    if not _is_repeatable(rows):
+def held(rows: DataFrame, said: Iterable[Any] = ()) -> Iterator[DataFrame]:
+    """Rows that are kept from the first look on, until nobody needs them any more.
+
+    ``said`` are the conditions and values that users gave for them.
+    """
+    if any(map(_may_ask_others, said)) or not _is_repeatable(rows):
         yield pinned(rows)
         return
     kept = rows.persist()
@@ -50,6 +54,14 @@ def held(rows: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
+
+
+def _may_ask_others(given: Any) -> bool:
+    """Whether a condition or value may look at other tables, which may be others at a second look."""
+    return bool(_QUERY.search(given)) if isinstance(given, str) else type(given).__name__ == "Column"
+
+
+_QUERY: Final = re.compile(r"\b(select|from|table)\b", re.IGNORECASE)
 
 
 def _is_repeatable(rows: DataFrame) -> bool:

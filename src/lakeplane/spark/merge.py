@@ -72,6 +72,12 @@ class Merging(NamedTuple):
         """Whether a row of the table may meet two rows of the source: if it is deleted in any case."""
         return list(self.of("matched").values()) in ([], [Clause("matched", "delete")])
 
+    @property
+    def said(self) -> list[Any]:
+        """All conditions and values."""
+        values = [value for each in self.clauses for value in (each.values or {}).values()]
+        return [self.on, *(each.condition for each in self.clauses), *values]
+
     def doing(self, *does: Does) -> list[int]:
         """The numbers of the clauses that do one of some things."""
         return [number for number, each in enumerate(self.clauses, 1) if each.does in does]

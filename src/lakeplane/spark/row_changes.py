@@ -43,14 +43,17 @@ def find_deleted(rows: DataFrame) -> Found:
 
 @contextmanager
 def find_updated(
-    rows: DataFrame, schema: Schema, values: Mapping[str, Any], carried: Sequence[str]
+    rows: DataFrame, schema: Schema, values: Mapping[str, Any], where: str | None, carried: Sequence[str]
 ) -> Iterator[Found]:
-    """UPDATE: rows go, and come again with other values, and with the columns ``carried`` as they were."""
+    """UPDATE: rows go, and come again with other values, and with the columns ``carried`` as they were.
+
+    They are those for which ``where`` holds.
+    """
     cased = is_case_sensitive(rows.sparkSession)
     changes = assigned(schema, values, _UPDATED, case_sensitive=cased)
     acting = rows.alias(_UPDATED).withColumn(ACTION, F.lit(1))
     changed = with_values(acting, schema, {1: changes}, columns_of(_UPDATED, [*_PLACES, *carried]))
-    with held(changed) as kept, _naming_refused_rows():
+    with held(changed, [where, *values.values()]) as kept, _naming_refused_rows():
         yield Found(positions_of(kept), kept.drop(*_PLACES, ACTION))
 
 
@@ -59,7 +62,8 @@ def find_merged(
     target: DataFrame, source: Source, merging: Merging, schema: Schema, carried: Sequence[str]
 ) -> Iterator[Found]:
     """MERGE: rows of the table go or come again, and rows of the source come."""
-    with held(met_rows(target, source, merging, schema, carried)) as met, _naming_refused_rows():
+    met_once = held(met_rows(target, source, merging, schema, carried), merging.said)
+    with met_once as met, _naming_refused_rows():
         acted = F.col(ACTION) > 0
         positions = positions_of(met, acted, once=not merging.may_meet_twice)
         parts = []
