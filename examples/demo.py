@@ -29,9 +29,9 @@ def tell(title: str, why: str) -> None:
     print(f"\n== {title}\n   {why}", flush=True)
 
 
-def show(frame: DataFrame) -> None:
+def show(frame: DataFrame, rows: int = 5) -> None:
     """Print a few rows."""
-    for row in frame.limit(5).collect():
+    for row in frame.limit(rows).collect():
         print("  ", ", ".join(f"{name}={value}" for name, value in row.asDict().items()))
 
 
@@ -119,6 +119,20 @@ def travel(orders: lp.Table) -> None:
     print(f"   now {orders.read().count():,} rows; at tag 'opening' {orders.read(at='opening').count():,}")
 
 
+def change(lake: lp.Lake, orders: lp.Table) -> None:
+    """Change single rows, and tell what happened to them."""
+    tell("Rows are changed", "Files stay: bits say which of their rows are gone. Rows keep their identity.")
+    before = orders.metadata.current_snapshot_id
+    assert before is not None
+    updates = pa.table({"id": [1, 2, 900_002], "currency": ["USD", "USD", "CHF"]})
+    merge = orders.merge(updates, on="t.id = s.id", mode="merge-on-read")
+    done = merge.when_matched_update({"currency": "s.currency"}).when_not_matched_insert().execute()
+    print(f"   {done}: {done.added_rows} rows written")
+    lake.sql("DELETE FROM shop.orders WHERE id = 3")
+    changes = orders.refresh().changes(before).drop("at", "_commit_snapshot_id")
+    show(changes.orderBy("_change_ordinal", "id", "_change_type"), rows=7)
+
+
 def correct(lake: lp.Lake, orders: lp.Table, spark: SparkSession) -> None:
     """Replace a partition, audited on a branch; and lose a race without losing a row."""
     tell("A day is corrected on a branch", "Nobody sees it before it is published.")
@@ -150,6 +164,7 @@ def main(*arguments: str) -> None:
         prune(orders)
         evolve(orders)
         travel(orders)
+        change(lake, orders)
         correct(lake, orders, spark)
     spark.stop()
 

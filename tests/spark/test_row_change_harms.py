@@ -552,7 +552,7 @@ def test_a_change_without_isolation_is_refused(make: Make) -> None:
 
 
 def test_what_asks_other_tables_is_asked_once(spark: SparkSession) -> None:
-    """A lost executor made Spark ask a sub-query again, and the rows that went were others than those that came."""
+    """A lost executor made Spark ask a sub-query again, and other rows went than those that came."""
     rows = spark.range(3)
     for said, is_kept in (
         (["id = 1", 7, None], True),
