@@ -25,7 +25,7 @@ test: lint oracles oldest java ## Everything that must hold: lint, types, the wh
 	JAVA_HOME=$$($(OURS) -m tools.find_java) && export JAVA_HOME && \
 	LAKEPLANE_VECTORS=$$($(OURS) -m tools.fetch_vectors) && export LAKEPLANE_VECTORS && \
 	export LAKEPLANE_ORACLES="$(CURDIR)/.venv-oracles/bin/python" && \
-	$(if $(ARGS),,PYTHONPATH=src .venv-oldest/bin/python -m pytest -p no:cacheprovider -o filterwarnings=ignore tests/spark tests/sql &&) \
+	$(if $(ARGS),,PYTHONPATH=src .venv-oldest/bin/python -m pytest -p no:cacheprovider -o filterwarnings=ignore tests/spark tests/sql/test_select.py tests/sql/test_connect.py &&) \
 	$(OURS) -m pytest $(ARGS)
 
 bench: install oracles oldest java ## Measure (ARGS="name ..." for some of the measurements)
