@@ -124,7 +124,8 @@ def _one_by_one(rule: Rule, value: Column, adds: Column, there: Column) -> Colum
         entry = F.when(there.isNotNull(), F.struct(there.alias("o"), F.map_entries(value).alias("v")))
     sorted_ = F.array_sort(F.collect_list(entry), lambda one, other: one["o"] - other["o"])
     values = F.transform(sorted_, lambda each: each["v"])
-    first, rest = F.get(values, F.lit(0)), F.slice(values, 2, 2**31 - 1)
+    # Spark 4.1 gives nothing for a length with which the end would be beyond the range of an int.
+    first, rest = F.get(values, F.lit(0)), F.slice(values, 2, F.size(values))
     found = F.when(F.count(F.lit(1)) == 1, first).otherwise(_in_order(rule, values, first, rest))
     return F.map_from_entries(found) if rule.function == "merge_map" else found
 
