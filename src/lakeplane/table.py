@@ -259,8 +259,7 @@ class Table:
 
         given = writing.given_rows(source.read() if isinstance(source, Table) else source)
         if merging.evolves:
-            with self.evolve() as evolution:
-                evolution.union_by_name(writing.widened_schema(given, self.metadata))
+            self._widen(given)
         return self._change_rows("merge", how, lambda change: change.merge(given, merging))
 
     def upsert(self, rows: Any, on: Sequence[str] | None = None, **how: Unpack[How]) -> Commit:
@@ -276,8 +275,7 @@ class Table:
         said = {key: value for key, value in how.items() if key not in ("merge_schema", "options")}
         rows = writing.given_rows(rows)
         if how.get("merge_schema", False):
-            with self.evolve() as evolution:
-                evolution.union_by_name(writing.widened_schema(rows, self.metadata))
+            self._widen(rows)
         store = self._catalog.store_for(self._entry)
         options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
         with writing.Written(store) as written:
@@ -336,8 +334,7 @@ class Table:
         change((), said)  # what nobody knows is refused before anything is written
         rows = writing.given_rows(rows)
         if how.get("merge_schema", False):
-            with self.evolve() as evolution:
-                evolution.union_by_name(writing.widened_schema(rows, self.metadata))
+            self._widen(rows)
         store = self._catalog.store_for(self._entry)
         options, schemes = how.get("options", EMPTY), self._resources.spark_schemes
         made = change(writing.write_files(rows, self.metadata, store, options, schemes), said)
@@ -358,6 +355,13 @@ class Table:
             files = writing.write_files(given, draft, store, EMPTY, schemes)
             change = Replace(wanted=wanted, base=base, files=files)
         return self._publish_files(change, store, new_paths(change))
+
+    def _widen(self, rows: Any) -> None:
+        """Add the columns that rows have more, and widen types until their values fit."""
+        from lakeplane.writing import widened_schema  # noqa: PLC0415 - brings pyarrow
+
+        with self.evolve() as evolution:
+            evolution.union_by_name(widened_schema(rows, self.metadata))
 
     def _publish_files(self, change: Change, store: Store, written: Iterable[str]) -> Commit:
         """Publish a change; files that were written for it and certainly are not published are deleted."""

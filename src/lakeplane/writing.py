@@ -7,7 +7,7 @@ written right here: a small append needs no cluster.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
@@ -16,20 +16,16 @@ from lakeplane.changing import delete_unpublished
 from lakeplane.files.align import align_arrow, arrow_rows, union_schema
 from lakeplane.files.target import WriteTarget, write_target
 from lakeplane.files.write import write_rows
-from lakeplane.files.write_deletes import NewDeletes, write_position_deletes
 from lakeplane.iceberg.metadata import TableMetadata
 from lakeplane.model.evolution import EvolutionRules
 from lakeplane.model.expressions.parse import parse_predicate
 from lakeplane.model.expressions.tree import TRUE, Predicate
 from lakeplane.model.location import parse_location
 from lakeplane.model.schema import Schema
-from lakeplane.storage.store import Range, Store
+from lakeplane.storage.store import Store
 
 if TYPE_CHECKING:
-    from pyroaring import BitMap64
-
     from lakeplane.iceberg.new_files import NewFiles
-    from lakeplane.iceberg.plan import ReadPlan
 
 
 class Also(TypedDict, total=False):
@@ -142,18 +138,6 @@ def write_files(
 
         return tuple(write_frame(rows, target, store, schemes=schemes))
     return _write_here(rows, target, store)
-
-
-def write_deletes(
-    plan: ReadPlan, positions: Mapping[int, BitMap64], store: Store, options: Mapping[str, str]
-) -> NewDeletes:
-    """Write the deletion of rows of the files of a plan. After an error, it is deleted, or orphaned."""
-
-    def read_ranges(parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        return store.read_many([Range(parse_location(path), start, length) for path, start, length in parts])
-
-    with Written(store) as written:
-        return write_position_deletes(plan, positions, written.put, read_ranges, options=options)
 
 
 def _write_here(rows: Any, target: WriteTarget, store: Store) -> tuple[NewFiles, ...]:

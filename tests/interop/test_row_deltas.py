@@ -14,13 +14,15 @@ from pyroaring import BitMap64
 
 import lakeplane as lp
 from lakeplane.changing import publish_change
+from lakeplane.files.write_deletes import write_position_deletes
 from lakeplane.files.write_equality import write_equality_deletes
 from lakeplane.iceberg.changes import RowDelta
 from lakeplane.iceberg.manifest_cache import ManifestCache
 from lakeplane.iceberg.plan import ReadPlan, plan
 from lakeplane.iceberg.snapshots import Snapshot
 from lakeplane.model.location import parse_location
-from lakeplane.writing import write_deletes
+from lakeplane.storage.store import Range
+from lakeplane.writing import Written
 from tests.interop.peers import ask
 from tests.interop.plain_rows import local, reading
 
@@ -68,7 +70,12 @@ class Events:
             hits = [at for at, each in enumerate(stored["id"].to_pylist()) if each in gone]
             if hits:
                 positions[row] = BitMap64(hits)
-        new = write_deletes(found, positions, store, options)
+
+        def ranges(parts: Sequence[tuple[str, int, int]]) -> list[bytes]:
+            return store.read_many([Range(parse_location(path), *at) for path, *at in parts])
+
+        with Written(store) as written:
+            new = write_position_deletes(found, positions, written.put, ranges, options=options)
         return self.commit(
             RowDelta(
                 **new._asdict(),

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 import lakeplane as lp
 from lakeplane.row_changing import Mode
 from lakeplane.spark.session import is_connect
+from tests.remote import remote_session, tell
 
 
 def main(folder: Path) -> None:
     """Change a table in both modes, and print what the feed says."""
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "spark"),
-        "spark.ui.enabled": "false",
-        "spark.local.dir": str(folder / "local"),
-    }
-    builder = SparkSession.builder.remote("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = remote_session(folder)
     lake = lp.connect(folder / "warehouse", spark=session)
     lake.create_namespace("shop")
     found: dict[str, object] = {"connect": is_connect(session)}
@@ -45,10 +32,7 @@ def main(folder: Path) -> None:
         rows = table.changes(first, columns=["id"]).collect()
         found[mode] = sorted(list(row)[:-1] for row in rows)
         found[f"{mode}, all"] = table.changes(None).count()
-    json.dump(found, sys.stdout)
-    sys.stdout.flush()
-    # The server of this process is not waited for.
-    os._exit(0)
+    tell(found)
 
 
 if __name__ == "__main__":

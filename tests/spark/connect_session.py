@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from pyroaring import BitMap64
-from pyspark.sql import SparkSession
 
 from lakeplane.model.schema import Schema
 from lakeplane.model.types import LONG, STRING, TIME, UUID, Field, Struct
@@ -22,6 +19,7 @@ from lakeplane.spark.file_list import Scratch
 from lakeplane.spark.read import Access
 from lakeplane.spark.session import find_session, is_connect
 from tests.iceberg.built import Listed
+from tests.remote import remote_session, tell
 from tests.spark.deleting import delete_by_vectors, delete_equal
 from tests.spark.made import MadeTable, local_ranges, rows
 from tests.spark.test_other_files import write_own_avro
@@ -32,18 +30,7 @@ INSIDE = (Field(4, "x", LONG), Field(5, "k", UUID))
 
 def main(folder: Path, way: str) -> None:
     """Build a table, read it in several ways, and print the rows."""
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.local.dir": str(folder / "local"),
-    }
-    builder = SparkSession.builder.remote("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = find_session(builder.getOrCreate())
+    session = find_session(remote_session(folder))
     scratch = folder / "scratch"
     scratch.mkdir()
     access = Access(local_ranges, Scratch.at(scratch) if way == "log" else None)
@@ -77,10 +64,7 @@ def main(folder: Path, way: str) -> None:
     del derived
     gc.collect()
     found["logs"] = len(list(scratch.iterdir()))
-    json.dump(found, sys.stdout, default=str)
-    sys.stdout.flush()
-    # The server of this process is not waited for.
-    os._exit(0)
+    tell(found)
 
 
 if __name__ == "__main__":

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.remote import found_by
+
 NO_KEY = "00000000-0000-0000-0000-000000000000"
-
-
-def run(program: str, *arguments: str) -> Any:
-    """What a program with a session of its own has found."""
-    command = [sys.executable, "-W", "ignore", "-m", f"tests.spark.{program}", *arguments]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout[done.stdout.index('{"connect"') :])
-    assert found["connect"]
-    return found
 
 
 @pytest.mark.parametrize("way", ["log", "paths"])
 def test_reads_through_connect(tmp_path: Path, way: str) -> None:
-    found = run("connect_session", str(tmp_path), way)
+    found = found_by("spark.connect_session", str(tmp_path), way)
     assert found["all"] == [
         [0, [0, NO_KEY], "n0", "00:00:00.000001"],
         [1, [1, NO_KEY], "n1", "00:00:00.000001"],
@@ -62,7 +39,7 @@ def test_reads_through_connect(tmp_path: Path, way: str) -> None:
 
 
 def test_changes_through_connect(tmp_path: Path) -> None:
-    found = run("connect_changes", str(tmp_path))
+    found = found_by("spark.connect_changes", str(tmp_path))
     told = [[1, "delete", 0], [3, "delete", 1], [13, "insert", 1]]
     assert found["copy-on-write"] == told
     told = [[1, "delete", 0], [3, "update_before", 1], [13, "update_after", 1]]

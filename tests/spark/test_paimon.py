@@ -5,9 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +15,7 @@ import pytest
 import lakeplane as lp
 from tests.paimon.built import Built, make_schema
 from tests.paimon.stored import NAMES, stored
+from tests.remote import found_by
 from tests.spark.paimon_tables import spelled, told, unpacked
 
 if TYPE_CHECKING:
@@ -137,21 +135,7 @@ def test_options_that_would_be_merged_otherwise_are_refused_by_name(
 def test_reads_through_connect(tmp_path: Path, way: str) -> None:
     names = ["java09_p_dedup", "java09_p_dv", "java09_a_avro", "java09_evolved"]
     homes = [str(unpacked(stored(name), tmp_path)) for name in names]
-    command = [sys.executable, "-W", "ignore", "-m", "tests.spark.connect_paimon", str(tmp_path), way, *homes]
-    root = Path(__file__).parents[2]
-    path = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=root
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout[done.stdout.index('{"connect"') :])
-    assert found["connect"]
+    found = found_by("spark.connect_paimon", str(tmp_path), way, *homes)
     for name, home in zip(names, homes, strict=True):
         facts = stored(name).facts
         wanted = sorted(str(row["id"]) for row in facts["rows"])

@@ -5,16 +5,13 @@ Its argument is a folder to work in. It prints what the statements have answered
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 import lakeplane as lp
 from lakeplane.spark.session import is_connect
+from tests.remote import remote_session, tell
 
 STATEMENTS = (
     "CREATE NAMESPACE shop",
@@ -43,18 +40,7 @@ QUERIES = (
 
 def main(folder: Path) -> None:
     """Run the statements."""
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.local.dir": str(folder / "local"),
-    }
-    builder = SparkSession.builder.remote("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = remote_session(folder)
     lake = lp.connect(folder / "lake", spark=session)
     found: dict[str, Any] = {"connect": is_connect(session)}
     empty = [lake.sql(text).columns for text in STATEMENTS]
@@ -69,10 +55,7 @@ def main(folder: Path) -> None:
         found["missing"] = str(missing)
     lake.sql("DROP VIEW kept")
     found["views"] = [each.name for each in session.catalog.listTables()]
-    json.dump(found, sys.stdout, default=str)
-    sys.stdout.flush()
-    # The server of this process is not waited for.
-    os._exit(0)
+    tell(found)
 
 
 if __name__ == "__main__":

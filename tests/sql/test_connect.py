@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.remote import found_by
 
 
 def test_statements_through_connect(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.sql.connect_sql", str(tmp_path)]
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=400, check=False, env=environment, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout[done.stdout.index('{"connect"') :])
+    found = found_by("sql.connect_sql", str(tmp_path), seconds=400)
     assert found.pop("connect")
     assert all(found.pop("empty"))
     assert "Did you mean orders" in found.pop("missing")
